@@ -229,8 +229,9 @@ def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
                for _ in range(clients)]  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(absent(Counts()))
-        for room, taken in ((layout, set()), (message, {"cpu"}), (plan, {"cpu"})):
-            stack.enter_context(patch.object(room, "DEVICES", taken))
+        stack.enter_context(patch.object(layout, "CPU_DEVICES", set()))
+        for room in (message, plan):
+            stack.enter_context(patch.object(room, "GPU_DEVICES", {"cpu"}))
         stack.enter_context(patch.object(torch, "zeros", torch.empty))  # a GPU fills its memory
         uploads = [Upload(method, update, compress(method, update)[1], 1) for update in updates]
         for _ in range(repeats):

@@ -50,7 +50,7 @@ def read_call(source: str) -> Call:
     """The call that a text is; ``ValueError`` with the place where it is none.
 
     Example:
-        >>> call = read("warmup(20, first=0.25)")
+        >>> call = read_call("warmup(20, first=0.25)")
         >>> call.name, str(call.arguments[0]), str(call.named["first"])
         ('warmup', '20', '0.25')
     """
@@ -129,7 +129,7 @@ def split_text(text: str, mark: str = ",") -> list[str]:
     """The parts between the marks outside of parentheses and quotes.
 
     Example:
-        >>> split("sbc, deepreduce(0.1, bloom_p0)")
+        >>> split_text("sbc, deepreduce(0.1, bloom_p0)")
         ['sbc', 'deepreduce(0.1, bloom_p0)']
     """
     parts, depth = [""], 0

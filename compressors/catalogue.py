@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 
 from compressors.calls import NAME, Call
-from compressors.published import RECENT
+from compressors.recent import RECENT
 from compressors.row import Kind, Row
 from compressors.usercode import content, import_beside, located, user_code
 
@@ -292,9 +292,9 @@ def check_names(method: Call) -> None:
     """Raises ``ValueError`` for a name in a method's text without a row; needs no torch.
 
     Example:
-        >>> from compressors.calls import read
-        >>> check_names(read("ef(topk(0.1) | float32)"))
-        >>> check_names(read("ef(topk(0.1) | float23)"))
+        >>> from compressors.calls import read_call
+        >>> check_names(read_call("ef(topk(0.1) | float32)"))
+        >>> check_names(read_call("ef(topk(0.1) | float23)"))
         Traceback (most recent call last):
         ValueError: unknown name 'float23': did you mean 'float32'? `fedsim list methods` prints \
 them all

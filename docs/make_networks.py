@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-from fedsim.network.spec import DEVICE_PROFILES, PRESETS, Preset
+from fedsim.network.presets import DEVICE_PROFILES, PRESETS, Preset
 
 PAGE = Path(__file__).with_name("networks.md")
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from shutil import copyfile
 
 import pandas as pd
-from make_gallery import small
 
 from fedsim import Evaluation, RunConfig, Training
 from fedsim.ground import units
@@ -139,6 +138,8 @@ def main(out: Path) -> None:
     table.to_csv(DOCS / "search-digits.csv", index=False)
     copyfile(out / "trials.csv", DOCS / "search-trials.csv")
     picture()
+    from make_gallery import small  # which lies beside this file
+
     small(DOCS / "search-digits.png", DOCS / "search-digits.png")
     print(markdown(table))
     into_page(markdown(table))

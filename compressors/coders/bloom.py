@@ -36,7 +36,7 @@ def expected_answers(r: int, n: int, eps: float) -> float:
     """E|P| = r + eps (n - r), of which r are true (DeepReduce, lemma 5).
 
     Example:
-        >>> round(expected_positives(1000, 100_000, 0.001) / 1000, 4)
+        >>> round(expected_answers(1000, 100_000, 0.001) / 1000, 4)
         1.099
     """
     return r + eps * (n - r)

@@ -34,7 +34,7 @@ def gap_class(gap: int, t: int) -> int:
     """The class of one gap.
 
     Example:
-        >>> [class_of(gap, 1) for gap in (1, 2, 3, 4, 5, 6, 7, 8, 11, 12)]
+        >>> [gap_class(gap, 1) for gap in (1, 2, 3, 4, 5, 6, 7, 8, 11, 12)]
         [0, 1, 2, 3, 3, 4, 4, 5, 5, 6]
     """
     low = max(0, gap.bit_length() - 1 - t)

@@ -40,7 +40,7 @@ def expected_position_bits(p: float) -> float:
     """Bits per position for random positions of density ``p`` (Sattler et al. 2018, equation 5).
 
     Example:
-        >>> round(expected_bits(0.01), 5)
+        >>> round(expected_position_bits(0.01), 5)
         8.10791
     """
     b = rice_parameter(p)

@@ -34,7 +34,7 @@ def empty_floats(count: int) -> np.ndarray:
     """Room for ``count`` float32 numbers of any value.
 
     Example:
-        >>> floats(3).shape
+        >>> empty_floats(3).shape
         (3,)
     """
     if 4 * count < _LARGE:

@@ -70,6 +70,15 @@ PAPERS = {
         "Dryden, Nikoli and Moon, Tim and Jacobs, Sam Ade and Van Essen, Brian",
         "Communication Quantization for Data-Parallel Training of Deep Neural Networks",
         "Workshop on Machine Learning in HPC Environments (MLHPC)"),
+    "Bonawitz et al. 2017": Paper(
+        "Bonawitz, Keith and Ivanov, Vladimir and Kreuter, Ben and Marcedone, Antonio and "
+        "McMahan, H. Brendan and Patel, Sarvar and Ramage, Daniel and Segal, Aaron and Seth, Karn",
+        "Practical Secure Aggregation for Privacy-Preserving Machine Learning", "CCS"),
+    "Douillard et al. 2025": Paper(
+        "Douillard, Arthur and Donchev, Yanislav and Rush, Keith and Kale, Satyen and "
+        "Charles, Zachary and others",
+        "Streaming DiLoCo with overlapping communication: Towards a Distributed Free Lunch",
+        arxiv="2501.18512"),
     "Strom 2015": Paper(
         "Strom, Nikko",
         "Scalable Distributed DNN Training Using Commodity GPU Cloud Computing", "Interspeech"),

@@ -11,7 +11,7 @@ from fedsim.commands.bibliography import bibtex
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
-from fedsim.network.spec import DEVICE_PROFILES, PRESETS, Preset
+from fedsim.network.presets import DEVICE_PROFILES, PRESETS, Preset
 from fedsim.results.result_list import USUAL, results_in
 from fedsim.settings.controllers.registry import CONTROLLERS
 from fedsim.settings.samplers.registry import SAMPLERS

@@ -8,7 +8,7 @@ from compressors.printing import printable
 from fedsim.commands.document import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten
-from fedsim.network.spec import PRESETS
+from fedsim.network.presets import PRESETS
 from fedsim.results.neutral import csv_text
 
 if TYPE_CHECKING:

@@ -353,9 +353,9 @@ def pack_memory(state: State, memory_as: str, seed: int = 0) -> State:
 
     Example:
         >>> state = {"uplink/residual/w": torch.tensor([0.1]), "base/w": torch.tensor([0.1])}
-        >>> pack(state, "bfloat16")
+        >>> pack_memory(state, "bfloat16")
         {'uplink/residual/w': tensor([0.1001], dtype=torch.bfloat16), 'base/w': tensor([0.1000])}
-        >>> [*pack(state, "cnat")]
+        >>> [*pack_memory(state, "cnat")]
         ['base/w', 'kept/names', 'kept/payload']
     """
     fewer = {n: x for n, x in state.items() if _fits(n, x)} if memory_as != EXACT else {}
@@ -373,7 +373,7 @@ def unpack_memory(state: State, memory_as: str) -> State:
     """A memory that ``pack_memory`` made, as clients take it.
 
     Example:
-        >>> unpack(pack({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
+        >>> unpack_memory(pack_memory({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
         {'uplink/residual/w': tensor([0.5000])}
     """
     if memory_as == NEAREST:

@@ -187,7 +187,7 @@ def evenly_spread(total: int, count: int | None) -> Tensor:
     Held-out samples may be in the order of their classes; the first ones would not do.
 
     Example:
-        >>> spread(10, 4).tolist(), spread(3, None).tolist()
+        >>> evenly_spread(10, 4).tolist(), evenly_spread(3, None).tolist()
         ([0, 2, 5, 7], [0, 1, 2])
     """
     count = min(count or total, total)

@@ -386,7 +386,7 @@ def settings_used(config: RunConfig, parameters: Iterable[Parameter]) -> dict[st
 
     Example:
         >>> import torch
-        >>> trained = settings(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
+        >>> trained = settings_used(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
         >>> trained["optimizer"], trained["batch_size"], trained["clients"]
         ('SGD', 32, 4)
     """

@@ -88,7 +88,7 @@ def named_arguments(call: Call, names: Sequence[str]) -> dict[str, Any]:
     Raises ``ValueError`` where there are too many, or a name is unknown or has two values.
 
     Example:
-        >>> arguments = named_arguments(read("krum(1, m=2)"), ["f", "m"])
+        >>> arguments = named_arguments(read_call("krum(1, m=2)"), ["f", "m"])
         >>> {name: str(one) for name, one in arguments.items()}
         {'f': '1', 'm': '2'}
     """

@@ -60,8 +60,8 @@ def load_tensors(path: Path | str, as_float32: bool = False, values: bool = True
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write(f"{folder}/x.pt", {"w": torch.ones(3), "b": torch.zeros(1)})
-        ...     list(read(f"{folder}/x.pt").tensors)
+        ...     write_tensors(f"{folder}/x.pt", {"w": torch.ones(3), "b": torch.zeros(1)})
+        ...     list(load_tensors(f"{folder}/x.pt").tensors)
         ['w', 'b']
     """
     path = Path(path)

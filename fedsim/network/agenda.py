@@ -84,7 +84,7 @@ def plain_record(record: Any) -> Any:
     """A record that JSON has held, whose tuples are lists there.
 
     Example:
-        >>> plain(["passed", 1, ["pulled", 2]])
+        >>> plain_record(["passed", 1, ["pulled", 2]])
         ('passed', 1, ('pulled', 2))
     """
     return tuple(map(plain_record, record)) if isinstance(record, list | tuple) else record

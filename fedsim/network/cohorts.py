@@ -32,7 +32,7 @@ class ClientDropout:
         """When each of so many clients drops out (``Leaves``), if it is asked in this round.
 
         Example:
-            >>> Dropout(before=0.5, after=0.5).draw(0, 1, 4).tolist()
+            >>> ClientDropout(before=0.5, after=0.5).draw(0, 1, 4).tolist()
             ['after', 'after', 'before', 'after']
         """
         if not self.before + self.after:
@@ -50,7 +50,7 @@ def parse_dropout(text: str, name: str = "--dropout") -> ClientDropout:
 
     Example:
         >>> parse_dropout("0.1"), parse_dropout("after=0.2")
-        (Dropout(before=0.1, after=0.0), Dropout(before=0.0, after=0.2))
+        (ClientDropout(before=0.1, after=0.0), ClientDropout(before=0.0, after=0.2))
     """
     try:
         call = read_call(text.strip() and f"({text})")

@@ -103,7 +103,7 @@ def price(
         >>> import pandas as pd
         >>> rounds = pd.DataFrame({
         ...     "round": [1], "clients": [1], "local_iterations": [10], "train_seconds": [0.5]})
-        >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=CLIENT_COLUMNS)
+        >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=PRICED_COLUMNS)
         >>> priced, _ = price(rounds, clients, parse("up=1kbit, down=1kbit"), 1, seed=0)
         >>> priced.loc[0, ["sim_seconds", *SECONDS]].round(3).tolist()
         [1.5, 0.2, 0.5, 0.8, 0.0]
@@ -168,7 +168,7 @@ def joules(
         >>> from fedsim.network import parse
         >>> import pandas as pd
         >>> rounds = pd.DataFrame({"round": [1], "local_iterations": [10]})
-        >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=CLIENT_COLUMNS)
+        >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=PRICED_COLUMNS)
         >>> network = parse("compute=1s, energy_up=2J/bit, energy_down=1J/bit, energy_compute=5W")
         >>> joules(rounds, clients, network, 1, seed=0).tolist()
         [1850.0]

@@ -157,7 +157,7 @@ def ratio_both_ways(ratio: float, up: float, down: float) -> float:
         up, down: `up_wire_bits` and `down_wire_bits`.
 
     Example:
-        >>> round(both_ways(3477.0, 0.236e6, 81.4e6), 1)
+        >>> round(ratio_both_ways(3477.0, 0.236e6, 81.4e6), 1)
         20.1
     """
     return 2 * ratio * up / (up + down) if up + down else nan

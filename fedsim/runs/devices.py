@@ -12,7 +12,7 @@ def check_device(name: str) -> None:
     """Raises ``UsageError`` unless torch can use the device ``name`` on this machine.
 
     Example:
-        >>> check("cpu")
+        >>> check_device("cpu")
     """
     if name.split(":")[0] not in DEVICES:
         raise UsageError(f"--device is {name!r}: give one of {', '.join(DEVICES)}, cuda:1, ...")

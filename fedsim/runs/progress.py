@@ -72,7 +72,7 @@ def reporter_of(
         metric: the name of the metric.
 
     Example:
-        >>> with shown(False, {"n1": 2}, "accuracy") as told:
+        >>> with reporter_of(False, {"n1": 2}, "accuracy") as told:
         ...     print(told)
         None
     """

@@ -22,7 +22,7 @@ def place_with_digest(file: str) -> str:
         UsageError: there is no such file, or its name does not end with .safetensors.
 
     Example:
-        >>> with_digest("start.safetensors@0123456789abcdef")
+        >>> place_with_digest("start.safetensors@0123456789abcdef")
         'start.safetensors@0123456789abcdef'
     """
     if _DIGEST.search(file):

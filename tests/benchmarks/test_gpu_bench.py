@@ -87,8 +87,8 @@ def test_a_selection_that_differs_is_refused(bench: Any, monkeypatch: pytest.Mon
         places.positions[0] = places.positions[-1]
         return places
 
-    bench_largest = bench.largest
-    monkeypatch.setattr(bench, "largest", wrong)
+    bench_largest = bench.largest_of_segments
+    monkeypatch.setattr(bench, "largest_of_segments", wrong)
     with pytest.raises(SystemExit, match="differs from torch.topk"):
         bench.agree(torch.arange(500.0, device=DEVICE))
 

@@ -43,10 +43,10 @@ class Rounds:
 
     def __init__(
         self, uplink: Compressor, by_samples: bool = False, template: Tensors = LIKE,
-        downlinks: bool = False,
+        catch_up: bool = False,
     ) -> None:  # fmt: skip
         self.uplink = uplink
-        self.server = ServerEnd(uplink, Relay(), template, downlinks=downlinks)
+        self.server = ServerEnd(uplink, Relay(), template, catch_up=catch_up)
         policy = self.server.policy
         assert isinstance(policy, Relayed)
         policy.by_samples, self.policy, self.by_samples = by_samples, policy, by_samples
@@ -155,7 +155,7 @@ def test_with_catch_up_who_missed_rounds_is_sent_the_messages_of_each() -> None:
     Client 3, new in round 4, is sent the model; in round 5 all have it.
     """
     few = parse("topk(0.01) | float32 | golomb")
-    rounds = Rounds(few, template={"w": torch.zeros(300)}, downlinks=True)
+    rounds = Rounds(few, template={"w": torch.zeros(300)}, catch_up=True)
     ups = []
     for number, asked in enumerate([(0, 1), (1, 2), (1, 2)], 1):
         rounds.play(number, {client: spike(10 * number + client) for client in asked})
@@ -173,7 +173,7 @@ def test_with_catch_up_who_missed_rounds_is_sent_the_messages_of_each() -> None:
 
 def test_what_is_longer_than_the_model_is_not_sent_in_its_place() -> None:
     """A model of 12 bytes: the messages of two rounds, each of 8, are longer."""
-    rounds, one = Rounds(SPARSE, downlinks=True), [1.0, 2.0, 3.0]
+    rounds, one = Rounds(SPARSE, catch_up=True), [1.0, 2.0, 3.0]
     rounds.play(1, {0: one, 1: one})
     rounds.play(2, {1: one})
     assert rounds.play(3, {0: one, 1: one})[0].kind == "model"
@@ -183,7 +183,7 @@ def test_what_is_longer_than_the_model_is_not_sent_in_its_place() -> None:
 def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None:
     """Client 0 answers in rounds 1 and 3, and its second answer is lost. The server believes that
     it holds the first model; it holds that of round 2, and makes the one round that it lacks."""
-    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, downlinks=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {1: spike(3)})
     rounds.play(3, {0: spike(4), 1: spike(5)}, silent=[0])
@@ -193,7 +193,7 @@ def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None
 
 def test_a_client_that_is_in_two_of_the_rounds_is_sent_the_model() -> None:
     """It keeps the last of its messages alone."""
-    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, downlinks=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {0: spike(3), 1: spike(4)})
     rounds.server.base[0] = 0  # as of one whose late messages were used in both
@@ -230,10 +230,10 @@ def test_a_client_without_its_message_asks_for_the_model() -> None:
 
 
 def test_a_server_that_goes_on_relays_what_it_kept() -> None:
-    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, downlinks=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {1: spike(3)})
-    again = ServerEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, downlinks=True)
+    again = ServerEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, catch_up=True)
     again.restore(*rounds.server.state())
     assert again.begin(3, [0, 1]).downlinks == rounds.server.begin(3, [0, 1]).downlinks
     assert {down.kind for down in again.traffic.downlinks.values()} == {"relay"}

@@ -398,7 +398,7 @@ def sample_ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> n
     int64 (segments,). A segment of no more entries is its own sample.
 
     Example:
-        >>> ranks((10**6, 100), np.array([10**4, 3])).tolist()
+        >>> sample_ranks((10**6, 100), np.array([10**4, 3])).tolist()
         [110, 3]
     """
     n = np.asarray(sizes, np.int64)

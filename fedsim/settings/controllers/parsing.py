@@ -17,7 +17,7 @@ def parse_controller(written: str) -> Controller:
     Raises ``UsageError`` for an unknown name or setting, or a value that is not allowed.
 
     Example:
-        >>> parse("warmup(20, first=0.25)")
+        >>> parse_controller("warmup(20, first=0.25)")
         Warmup(rounds=20, first=0.25)
     """
     call = parse_call(written, _FLAG, "a name and settings, as in 'warmup(20, first=0.25)'")
@@ -55,7 +55,7 @@ def controller_text(controller: Any) -> str:
     Raises ``UsageError`` where its class is in no row of ``CONTROLLERS``.
 
     Example:
-        >>> controller_text(parse("warmup(20)"))
+        >>> controller_text(parse_controller("warmup(20)"))
         'warmup(20)'
     """
     name = next((n for n, row in CONTROLLERS.items() if row.cls is type(controller)), None)

@@ -95,7 +95,7 @@ def spread_labels(heights: np.ndarray, step: float) -> np.ndarray:
         step: the least distance.
 
     Example:
-        >>> spread(np.array([0.0, 1.0, 20.0]), 10.0)
+        >>> spread_labels(np.array([0.0, 1.0, 20.0]), 10.0)
         array([-4.5,  5.5, 20. ])
     """
     groups = [[height, 1] for height in heights]  # the middle of neighbours, and their number

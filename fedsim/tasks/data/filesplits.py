@@ -47,7 +47,7 @@ def partition_with_digest(spec: str) -> str:
         UsageError: there is no such file.
 
     Example:
-        >>> with_digest("split.csv@0123456789abcdef"), with_digest("shards(2)")
+        >>> partition_with_digest("split.csv@0123456789abcdef"), partition_with_digest("shards(2)")
         ('split.csv@0123456789abcdef', 'shards(2)')
     """
     if not is_file(spec) or _DIGEST.search(spec):

@@ -134,8 +134,8 @@ def _argument(call: Call) -> Any:
     """A word's value, or the list of a tuple's; a tuple of tuples is an array of numbers.
 
     Example:
-        >>> from compressors.calls import read
-        >>> _argument(read("(10, 20)")), _argument(read("((1, 2), (3, 4))")).shape
+        >>> from compressors.calls import read_call
+        >>> _argument(read_call("(10, 20)")), _argument(read_call("((1, 2), (3, 4))")).shape
         ([10, 20], (2, 2))
     """
     if not call.called:

@@ -12,7 +12,7 @@ from compressors.published import deepreduce
 from compressors.quantize.curvefit import FitPoly
 from compressors.quantize.terngrad import TernGrad
 from compressors.whole.threelc import ThreeLC
-from fedsim.network.spec import PRESETS
+from fedsim.network.presets import PRESETS
 
 DEEPREDUCE = "Kostopoulou et al. 2021"
 LENGTHS = {0.5: 0, 0.1: 3, 0.05: 4, 0.02: 5, 0.01: 6, 0.005: 7, 0.002: 8, 0.001: 9, 1e-4: 13}

@@ -160,7 +160,7 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: T
 OTHERS = {
     "report none": ["none", "no such folder"],
     "report .": ["no finished run", "summary.json"],
-    "list nope": ["'nope'", "tasks, methods, coders, strategies, networks, controllers"],
+    "list nope": ["'nope'", "tasks, methods, coders, strategies, networks, devices, controllers"],
     "experiment nope": ["'nope'", "sbc-table2"],
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
     "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],
@@ -242,7 +242,7 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
         ("sweep --gradient 1,0.1,5%", "'5%' is not a number; write 0.05"),
         ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
         ("run --stop-at-bits 0bit", "such as 2e6, 500kbit, 2Mbit or 1Gbit\n"),  # 0bit is not meant
-        ("list", "give one of tasks, methods, coders, strategies, networks, controllers"),
+        ("list", "give one of tasks, methods, coders, strategies, networks, devices, controllers"),
     ],
 )
 def test_the_answer_says_what_to_write(text: str, told: str, typed: Typed) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedsim import Data
-from fedsim.federation import device
+from fedsim.federation import device as memory
 from fedsim.ground.errors import DeviceFull
 
 META = torch.device("meta")
@@ -16,23 +16,23 @@ DATA = Data(X, Y, X[:4], Y[:4], "made up")  # 160 + 160 + 32 + 32 bytes
 
 
 def free(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(device, "free", lambda device: count)
+    monkeypatch.setattr(memory, "free", lambda device: count)
 
 
 def test_data_go_where_they_take_half_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 768)
-    there = device.place_data(DATA, META)
+    there = memory.place_data(DATA, META)
     parts = (there.train_x, there.train_y, there.test_x, there.test_y)
     assert all(isinstance(x, torch.Tensor) and x.device == META for x in parts)
     assert there.source == "made up" and DATA.train_y.device.type == "cpu"
-    assert device.looked_into(there) == META  # its batches index it
+    assert memory.looked_into(there) == META  # its batches index it
     free(monkeypatch, 767)
-    assert device.place_data(DATA, META) is DATA
+    assert memory.place_data(DATA, META) is DATA
 
 
 def test_a_batch_is_looked_up_by_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 1000)
-    copy = device.place_data(DATA, torch.device("cpu"))
+    copy = memory.place_data(DATA, torch.device("cpu"))
     index = torch.tensor([3, 0, 19])
     first, other = (data.batch(index, torch.Generator()) for data in (DATA, copy))
     assert torch.equal(first[0], other[0]) and torch.equal(first[1], other[1])
@@ -52,8 +52,8 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
     free(monkeypatch, 1 << 30)
     for data in (replace(DATA, draw=lambda index, _: (X[index], Y[index])),
                  replace(DATA, train_x=Lines())):  # fmt: skip
-        assert device.place_data(data, META) is data
-        assert device.looked_into(data) == torch.device("cpu")
+        assert memory.place_data(data, META) is data
+        assert memory.looked_into(data) == torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
 def test_a_device_that_is_full_is_one_line(said: str, told: str) -> None:
     line = f"cuda:1: {told}; lower --stack, --workers, --batch-size"
     device = torch.device("cuda:1")
-    with pytest.raises(DeviceFull, match=f"^{re.escape(line)}$"), device.enough(device):
+    with pytest.raises(DeviceFull, match=f"^{re.escape(line)}$"), memory.enough(device):
         raise torch.cuda.OutOfMemoryError(said)

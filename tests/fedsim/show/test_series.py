@@ -68,7 +68,7 @@ def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
 
 
 def test_bad_curves_are_refused() -> None:
-    with pytest.raises(UsageError, match="'time'"):
+    with pytest.raises(UsageError, match="'sim_end_seconds'"):
         curves(ROUNDS, "time")
     with pytest.raises(UsageError, match="bits is 'payload': it must be 'wire' or 'content'"):
         curves(ROUNDS, "up_bits", bits="payload")

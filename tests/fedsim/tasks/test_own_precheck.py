@@ -322,9 +322,9 @@ def test_another_device_is_tried_too(make_task: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(precheck, "_trainer", lambda config: tried.append(config.machine.device))
     for part in ("_one_step", "_one_score"):
         monkeypatch.setattr(precheck, part, lambda trainer: None)
-    monkeypatch.setattr(precheck.isolation, "check", lambda config: None)
-    monkeypatch.setattr(precheck.memories, "check", lambda config: None)
-    monkeypatch.setattr(precheck.stackable, "check", lambda config: None)
+    monkeypatch.setattr(precheck.isolation, "check_isolation", lambda config: None)
+    monkeypatch.setattr(precheck.memories, "check_growth", lambda config: None)
+    monkeypatch.setattr(precheck.stackable, "check_stack", lambda config: None)
     for device in ("cpu", "meta", "cpu"):
         precheck.check_trainable(config.but(device=device))
     assert tried == ["cpu", "meta"]
