@@ -272,19 +272,19 @@ def check_deployed(strategy: object) -> None:
 
 
 def least_steps(strategy: "str | Algorithm") -> int:
-    """The fewest local iterations of a round with a strategy: one after its delay.
+    """The fewest local iterations of a round with a strategy.
 
     Example:
-        >>> least_steps("dsgd"), least_steps("diloco(tau=5)")
-        (1, 6)
+        >>> [least_steps(x) for x in ("dsgd", "diloco(tau=5)", "fedrep(head_steps=2)")]
+        [1, 6, 3]
     """
-    return algorithm_of(strategy).steps_ahead + 1
+    return algorithm_of(strategy).least_steps
 
 
 def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     """The strategy of a method's dense reference, with n = 1 and ``raw``: the same, else the mean.
 
-    Strategies of codes take no ``raw``, and those with a delay no n = 1.
+    Strategies of codes take no ``raw``, and others need more local iterations than 1.
 
     Example:
         >>> of_reference("majority"), of_reference("fedadam")

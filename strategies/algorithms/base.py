@@ -204,6 +204,11 @@ class Algorithm:
         return 0
 
     @property
+    def least_steps(self) -> int:
+        """The fewest local steps of a round."""
+        return self.steps_ahead + 1
+
+    @property
     def weighs(self) -> str:
         """By what clients are weighted: ``samples`` or ``uniform``."""
         by = "samples" if self.by_samples else getattr(self, "weighting", "uniform")

@@ -100,5 +100,10 @@ class FedRep(DSGD):
             raise ValueError(f"head_steps is {self.head_steps}: a whole number, 1 at least")
 
     @property
+    def least_steps(self) -> int:
+        """One more than those of the head."""
+        return self.head_steps + 1
+
+    @property
     def client(self) -> Client:
         return Alternating(self.layers, self.head_steps)

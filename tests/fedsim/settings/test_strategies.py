@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from fedsim import UsageError
+from fedsim import SweepConfig, UsageError
 from fedsim.federation.aggregation import make_strategy
 from fedsim.settings.strategies import (
     STRATEGIES,
     adds_codes,
     algorithm_of,
+    least_steps,
     of_reference,
     strategy_text,
     takes,
@@ -67,6 +68,13 @@ def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -
     with pytest.raises(UsageError, match="--method is 'raw'"):
         small(strategy=name, method="raw")
     assert small(strategy=of_reference(name), method="raw").strategy == "dsgd"
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if least_steps(name) > 1])
+def test_a_sweep_of_a_strategy_that_needs_more_steps_has_a_reference(name: str) -> None:
+    sweep = SweepConfig.of(strategy=name, temporal=[10], method="sbc", gradient=[0.1])
+    reference, cell = (one.config for one in sweep.cells())
+    assert (reference.strategy, reference.temporal) == ("dsgd", 1) and cell.strategy == name
 
 
 def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
