@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 import triton
 from compressors.kernels import kinds
-from compressors.kernels.gpu import (clear, codes, entries, join, layout, measure, select, stream,
+from compressors.kernels.gpu import (codes, entries, join, layout, measure, select, stream,
                                         unpack)
 
 TYPES = {torch.int64: "*i64", torch.int32: "*i32", torch.int16: "*i16", torch.uint8: "*u8",
@@ -53,20 +53,20 @@ def build(kernel, programs, *given, warps=4, **constants):
     # CUDA 13.0's ptxas gives a kernel that spills nothing a frame of 8 bytes.
     assert stack <= 8 and local == 0 and registers <= 209, (kernel.__name__, constants, told)
 
-for room in (clear, codes, join, measure, select, stream, unpack):
+for room in (codes, join, measure, select, stream, unpack):
     room.launch = build
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
 whole = layout.programs_of((5, 7), place)
 parts = [torch.zeros(5), torch.zeros(7)]
 for sides, size in ((1, 5), (2, 5), (1, 9000), (2, 9000)):  # of these the sample is not all
     parted = layout.programs_of((size, 7), place)
-    select.largest(torch.zeros(size + 7), parted, np.array([1, 2]), sides)
+    select.largest_of_segments(torch.zeros(size + 7), parted, np.array([1, 2]), sides)
 for kept in (None, parts):
     join.join(parts, kept, whole)
-clear.cleared([parts], [[t, t]])
+join.cleared([parts], [[t, t]])
 words = stream.stream(100, place)
 stream.Rice(torch.tensor([1, 2]), t, t, t, (2, 3)).write(words, t)
-stream.put_fields(words, t, t, t)
+stream.put_fields_gpu(words, t, t, t)
 for width, low, dtype in ((1, 8, torch.int16), (8, 0, torch.uint8), (32, 0, torch.int32)):
     stream.put_plane(torch.zeros(12, dtype=dtype), t, t, words, t, (5, 7), width, low)
 keys, two = torch.zeros((2, 2), dtype=torch.int64), torch.zeros(2)
@@ -86,7 +86,7 @@ for chosen in (None, t):
                 codes.quantize(some, kind, numbers, keys, chosen is not None)
                 width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)
                 packed = unpack.Packed(kind, width, 1 << width, words, t, numbers)
-                unpack.unpack(some, packed)
+                unpack.unpack_symbols(some, packed)
 print(len(seen))
 """
 
