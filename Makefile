@@ -36,6 +36,7 @@ mutants: install-dev     ## breaks one thing at a time, 788 in all, and tells wh
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m tests.mutants.run $(MUTANTS)
 
 lint: install-dev        ## style and types
+	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 

@@ -54,10 +54,18 @@ def measured(clients: int, updates: int) -> list[float]:
     """Milliseconds per update with so many clients at work: of everything, and of the rates."""
     rows = 2 + -(-updates // clients)
     config = RunConfig.of(
-        task="digits", method="sbc(0.05)", strategy="fedbuff", network=NETWORK, seed=1,
-        clients=clients, temporal=TEMPORAL, iterations=TEMPORAL * rows, partition="iid",
-        evaluate_every=TEMPORAL * rows, workers=1,
-    )  # fmt: skip
+        task="digits",
+        method="sbc(0.05)",
+        strategy="fedbuff",
+        network=NETWORK,
+        seed=1,
+        clients=clients,
+        temporal=TEMPORAL,
+        iterations=TEMPORAL * rows,
+        partition="iid",
+        evaluate_every=TEMPORAL * rows,
+        workers=1,
+    )
     with tempfile.TemporaryDirectory() as folder, Spent(Flows, ("_share",)) as spent:
         marks = Marks(clients, clients + updates, spent)
         setattr(EventServer, "book_arrival", lambda server, *x: marks(server, *x))  # noqa: B010

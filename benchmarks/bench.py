@@ -32,8 +32,19 @@ ROOT = HERE.parent
 TABLE, PAGE, FIGURE = HERE / "bench.csv", HERE / "README.md", HERE / "sizes.png"
 LIMIT = 180  # seconds of a part
 FRESH = 3600  # seconds in which a part is not measured again
-FIELDS = ("part", "work", "quantity", "value", "before", "target", "bound", "processor", "load",
-          "commit", "measured")  # fmt: skip
+FIELDS = (
+    "part",
+    "work",
+    "quantity",
+    "value",
+    "before",
+    "target",
+    "bound",
+    "processor",
+    "load",
+    "commit",
+    "measured",
+)
 
 
 def measured(part: str, limit: int = LIMIT) -> list[Values]:
@@ -45,10 +56,12 @@ def measured(part: str, limit: int = LIMIT) -> list[Values]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "rows.json")
         child = subprocess.Popen(
-            [sys.executable, __file__, "--alone", part, str(out)], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [sys.executable, __file__, "--alone", part, str(out)],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"},
-        )  # fmt: skip
+        )
         try:
             said, _ = child.communicate(timeout=None if part in LONG else limit)
         except subprocess.TimeoutExpired:
@@ -58,9 +71,11 @@ def measured(part: str, limit: int = LIMIT) -> list[Values]:
             raise RuntimeError(said[-1500:])
         found = json.loads(out.read_text())
     where = {
-        "processor": environment.describe_environment()["processor"], "load": f"{load:.1f}",
-        "commit": commit(), "measured": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-    }  # fmt: skip
+        "processor": environment.describe_environment()["processor"],
+        "load": f"{load:.1f}",
+        "commit": commit(),
+        "measured": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+    }
     rows = [{"work": k, "value": v} for k, v in found.items()] if isinstance(found, dict) else found
     return [{"part": part, **told(row), **where} for row in rows if row["value"] not in (None, "")]
 
@@ -68,16 +83,26 @@ def measured(part: str, limit: int = LIMIT) -> list[Values]:
 def told(row: Values) -> Values:
     """A measured row with what was asked for, numbers as text of four digits."""
     goal = next((goal for goal in GOALS if goal.work == row["work"]), None)
-    asked = {} if goal is None or "quantity" in row else {
-        "quantity": goal.quantity, "before": goal.before, "target": goal.target,
-        "bound": goal.bound}  # fmt: skip
+    asked = (
+        {}
+        if goal is None or "quantity" in row
+        else {
+            "quantity": goal.quantity,
+            "before": goal.before,
+            "target": goal.target,
+            "bound": goal.bound,
+        }
+    )
     whole = {"before": None, "target": None, "bound": "", **row, **asked}
-    return {name: f"{x:.4g}" if isinstance(x, float) else "" if x is None else str(x)
-            for name, x in whole.items()}  # fmt: skip
+    return {
+        name: f"{x:.4g}" if isinstance(x, float) else "" if x is None else str(x)
+        for name, x in whole.items()
+    }
 
 
 def commit() -> str:
     """Of the checkout, with a plus where files have changed since; empty without git."""
+
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout
 
@@ -116,9 +141,13 @@ def write(rows: Sequence[Values]) -> None:
 
 
 PIVOTS = {
-    "round": "a round of LeNet5", "digits": "four clients of the digits", "million": "clients",
-    "sizes": "method, entries", "nodes": "engine", "soak": "rounds",
-}  # fmt: skip
+    "round": "a round of LeNet5",
+    "digits": "four clients of the digits",
+    "million": "clients",
+    "sizes": "method, entries",
+    "nodes": "engine",
+    "soak": "rounds",
+}
 """Tables with a row per work, and what their first column is called."""
 _MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -138,9 +167,11 @@ def tables(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {
         "bench": "\n".join([*where(rows), "", *first]),
         "peers": pivot(peers, "simulator, processes"),
-        **{part: pivot([row for row in others if row["part"] == part], first)
-           for part, first in PIVOTS.items()},
-    }  # fmt: skip
+        **{
+            part: pivot([row for row in others if row["part"] == part], first)
+            for part, first in PIVOTS.items()
+        },
+    }
 
 
 def where(rows: Iterable[Mapping[str, str]]) -> list[str]:
@@ -150,9 +181,11 @@ def where(rows: Iterable[Mapping[str, str]]) -> list[str]:
         at = tuple(row[name] for name in ("processor", "commit", "measured", "load"))
         if row["part"] not in found.setdefault(at, []):
             found[at].append(row["part"])
-    return ["| part | processor | commit | measured (UTC) | load average before |",
-            "| --- | --- | --- | --- | ---: |",
-            *(f"| {', '.join(parts)} | {' | '.join(at)} |" for at, parts in found.items())]
+    return [
+        "| part | processor | commit | measured (UTC) | load average before |",
+        "| --- | --- | --- | --- | ---: |",
+        *(f"| {', '.join(parts)} | {' | '.join(at)} |" for at, parts in found.items()),
+    ]
 
 
 def met(row: Mapping[str, str]) -> str:
@@ -173,8 +206,10 @@ def pivot(rows: Sequence[Mapping[str, str]], first: str) -> str:
     for row in rows:
         found.setdefault(row["work"], {})[row["quantity"]] = row["value"]
     lines = [f"| {first} | {' | '.join(quantities)} |", "| --- |" + " ---: |" * len(quantities)]
-    lines += [f"| {escaped(work)} | {' | '.join(own.get(q, '') for q in quantities)} |"
-              for work, own in found.items()]  # fmt: skip
+    lines += [
+        f"| {escaped(work)} | {' | '.join(own.get(q, '') for q in quantities)} |"
+        for work, own in found.items()
+    ]
     return "\n".join(lines)
 
 
@@ -219,8 +254,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write([row for row in read() if row["part"] != part] + rows)
         for row in rows:
             if row["target"]:
-                print(f"  {row['work']}: {row['value']} {row['quantity']} ({row['bound']} "
-                      f"{row['target']}; {row['before']} before)", flush=True)  # fmt: skip
+                print(
+                    f"  {row['work']}: {row['value']} {row['quantity']} ({row['bound']} "
+                    f"{row['target']}; {row['before']} before)",
+                    flush=True,
+                )
         now = time.perf_counter()
         print(f"{part}: {now - start:.0f} s, {now - began:.0f} s in all", flush=True)
     write(read())

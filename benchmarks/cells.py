@@ -38,9 +38,11 @@ def of_digits(*widths: int) -> nn.Module:
 def of_images(build: Callable[[], nn.Module]) -> Task:
     """LeNet5's task with another model, on random images."""
     return replace(
-        MNIST_LENET5, build=build, load=lambda folder, download: random_data(32 * CLIENTS, 28, 1),
+        MNIST_LENET5,
+        build=build,
+        load=lambda folder, download: random_data(32 * CLIENTS, 28, 1),
         batch_size=32,
-    )  # fmt: skip
+    )
 
 
 MODELS: dict[str, Task] = {
@@ -88,9 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    print(f"{where('cpu')}, torch {torch.__version__}; {given.seeds} seeds, {given.iterations} "
-          f"iterations, medians of {given.repeats}, in turns; load average "
-          f"{os.getloadavg()[0]:.1f}.\n")  # fmt: skip
+    print(
+        f"{where('cpu')}, torch {torch.__version__}; {given.seeds} seeds, {given.iterations} "
+        f"iterations, medians of {given.repeats}, in turns; load average "
+        f"{os.getloadavg()[0]:.1f}.\n"
+    )
     print("| model | n | one by one, s | together, s | times faster |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name in given.models:
@@ -98,9 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         TASKS[task.name] = task
         for n in given.temporal:
             base = RunConfig.of(
-                task=task.name, method="sbc", gradient=0.01, clients=CLIENTS,
+                task=task.name,
+                method="sbc",
+                gradient=0.01,
+                clients=CLIENTS,
                 iterations=given.iterations,
-            )  # fmt: skip
+            )
             grid = SweepConfig(base, (n,), (0.01,), given.seeds, baseline=False)
             alone, together, gain = ratios(grid, given.repeats)
             print(f"| {name} | {n} | {alone:.2f} | {together:.2f} | {gain:.2f} |", flush=True)

@@ -54,9 +54,16 @@ def alone(clients: int, limit: str) -> tuple[int, int]:
 def peak_after(clients: int, limit: str) -> tuple[int, int]:
     """See ``alone``, in this process."""
     config = RunConfig.of(
-        task=register("adam", None, 2000), method="sbc(0.01)", temporal=1, iterations=9,
-        clients=clients, cohort=20, partition="drawn(40)", memory=limit, evaluate_every=9,
-    )  # fmt: skip
+        task=register("adam", None, 2000),
+        method="sbc(0.01)",
+        temporal=1,
+        iterations=9,
+        clients=clients,
+        cohort=20,
+        partition="drawn(40)",
+        memory=limit,
+        evaluate_every=9,
+    )
     with Federation(config) as federation:
         for _ in range(8):
             federation.round()
@@ -82,10 +89,19 @@ def main() -> None:
         parser.error("--data names the folder of MNIST")
     own = {} if asked.memory is None else {"memory": asked.memory}
     config = RunConfig.of(
-        task="mnist_lenet5", method="sbc(0.01)", temporal=1, iterations=asked.rounds,
-        clients=asked.clients, cohort=100, partition="drawn(100)", batch_size=32, data=asked.data,
-        evaluate_every=asked.rounds, checkpoint_every=asked.every, **own,
-    )  # fmt: skip
+        task="mnist_lenet5",
+        method="sbc(0.01)",
+        temporal=1,
+        iterations=asked.rounds,
+        clients=asked.clients,
+        cohort=100,
+        partition="drawn(100)",
+        batch_size=32,
+        data=asked.data,
+        evaluate_every=asked.rounds,
+        checkpoint_every=asked.every,
+        **own,
+    )
     timed, folder = Timed(), Path(tempfile.mkdtemp(dir=asked.out))
     try:
         result = run(config, folder)
@@ -95,13 +111,17 @@ def main() -> None:
         shutil.rmtree(folder)
     peak = memory("VmHWM")
     row = {
-        "clients": asked.clients, "rounds": asked.rounds, "memory": asked.memory or "",
-        "seen": seen, "peak_gb": round(peak / 1e9, 2),
-        "file_gb": round(timed.size / 1e9, 2), "round_seconds": round(float(seconds.median()), 2),
+        "clients": asked.clients,
+        "rounds": asked.rounds,
+        "memory": asked.memory or "",
+        "seen": seen,
+        "peak_gb": round(peak / 1e9, 2),
+        "file_gb": round(timed.size / 1e9, 2),
+        "round_seconds": round(float(seconds.median()), 2),
         "checkpoint_seconds_first": round(timed.seconds[0], 2) if timed.seconds else "",
         "checkpoint_seconds_last": round(timed.seconds[-1], 2) if timed.seconds else "",
         "seconds": round(float(seconds.sum()), 1),
-    }  # fmt: skip
+    }
     print(*(f"{name} {value}" for name, value in row.items()), sep="\n")
     if asked.csv is not None:
         new = not asked.csv.exists()

@@ -23,13 +23,19 @@ NETWORK = "up=lognormal(1Mbit, 1), down=5Mbit, latency=85ms, compute=lognormal(5
 CASES: dict[str, dict[str, Any]] = {
     "4 clients": {"clients": 4},
     "100 of 1,000, deadline, dropout": {
-        "clients": 1000, "cohort": 100, "deadline": "1s", "dropout": 0.1, "partition": "iid",
+        "clients": 1000,
+        "cohort": 100,
+        "deadline": "1s",
+        "dropout": 0.1,
+        "partition": "iid",
     },
     "100 of 1,000, a shared link": {
-        "clients": 1000, "cohort": 100, "partition": "iid",
+        "clients": 1000,
+        "cohort": 100,
+        "partition": "iid",
         "network": f"{NETWORK}, server_up=20Mbit",
     },
-}  # fmt: skip
+}
 METHODS = ("begin", "end", "row", "client_row")
 TARGET = 0.02
 

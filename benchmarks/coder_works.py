@@ -80,15 +80,18 @@ def works(entries: int) -> Iterator[Work]:
         indices = random_positions(entries, p)
         yield from _golomb(indices, entries, p)
     indices = random_positions(entries, 0.01)
-    for name, code in (("golomb(exact)", Golomb("exact")), ("golomb, split order",
-                       Golomb(order="split"))):  # fmt: skip
+    for name, code in (
+        ("golomb(exact)", Golomb("exact")),
+        ("golomb, split order", Golomb(order="split")),
+    ):
         yield from _positions(f"{name}, p = 0.01", code, indices, entries, 9)
     for name, code in (("delta_huffman", DeltaHuffman()), ("bitmap", Bitmap())):
         yield from _positions(f"{name}, p = 0.01", code, indices, entries, None)
     for p in (0.01, 0.001):
         for kind, draw in (("random", random_positions), ("crowded", crowded_positions)):
-            yield from _positions(f"context, {kind}, p = {p:g}", Context(), draw(entries, p),
-                                  entries, 60)  # fmt: skip
+            yield from _positions(
+                f"context, {kind}, p = {p:g}", Context(), draw(entries, p), entries, 60
+            )
     yield _bloom(indices, entries)
     yield from _symbols(skewed_symbols(max(1, entries // 10)))
 
@@ -100,9 +103,14 @@ def _written(write: Callable[[BitWriter], Any]) -> tuple[bytes, int]:
 
 
 def _positions(
-    name: str, code: Any, indices: np.ndarray, n: int, target: float | None,
-    peer_name: str = "", ways: tuple[Any, Any, int] = (None, None, 0),
-) -> Iterator[Work]:  # fmt: skip
+    name: str,
+    code: Any,
+    indices: np.ndarray,
+    n: int,
+    target: float | None,
+    peer_name: str = "",
+    ways: tuple[Any, Any, int] = (None, None, 0),
+) -> Iterator[Work]:
     k = indices.size
     payload, bits = _written(lambda out: code.write_positions(indices, n, out, 0))
 
@@ -127,14 +135,34 @@ def _golomb(indices: np.ndarray, n: int, p: float) -> Iterator[Work]:
     check("".join(map(str, ours.tolist())) == plain, f"{name} and plain Python")
     check(peers.rice_python_back(plain, b) == listed, "plain Python's Golomb decoder")
     check(peers.rice_numpy(few, b) == payload, f"{name} and numpy")
-    works = _positions(name, code, indices, n, 9, "plain Python", (
-        lambda: peers.rice_python(listed, b), lambda: peers.rice_python_back(plain, b), few.size,
-    ))  # fmt: skip
+    works = _positions(
+        name,
+        code,
+        indices,
+        n,
+        9,
+        "plain Python",
+        (
+            lambda: peers.rice_python(listed, b),
+            lambda: peers.rice_python_back(plain, b),
+            few.size,
+        ),
+    )
     encode, decode = works
-    yield from (encode, Work(
-        f"{name}, encode beside numpy", encode.ours, encode.count, None, 9, "numpy",
-        lambda: peers.rice_numpy(indices, b), indices.size,
-    ), decode)  # fmt: skip
+    yield from (
+        encode,
+        Work(
+            f"{name}, encode beside numpy",
+            encode.ours,
+            encode.count,
+            None,
+            9,
+            "numpy",
+            lambda: peers.rice_numpy(indices, b),
+            indices.size,
+        ),
+        decode,
+    )
 
 
 def _bloom(indices: np.ndarray, n: int) -> Work:
@@ -150,10 +178,15 @@ def _bloom(indices: np.ndarray, n: int) -> Work:
     expected = expected_answers(few_indices.size, few, EPS)
     check(positives.size <= 1.3 * expected + 100, "numpy's Bloom filter")
     return Work(
-        "bloom(0.01), build and query, an entry of d", lambda: code.write_positions(
-            indices, n, BitWriter(), 7), n, bits / n, 16,
-        "numpy", lambda: peers.bloom_numpy(few_indices, few, m, h), few,
-    )  # fmt: skip
+        "bloom(0.01), build and query, an entry of d",
+        lambda: code.write_positions(indices, n, BitWriter(), 7),
+        n,
+        bits / n,
+        16,
+        "numpy",
+        lambda: peers.bloom_numpy(few_indices, few, m, h),
+        few,
+    )
 
 
 _ELIAS = {
@@ -172,8 +205,12 @@ def _symbols(numbers: np.ndarray) -> Iterator[Work]:
         bits = _written(lambda out, c=code, x=few: c.write_symbols(x, ALPHABET, out))[1]
         check(len(peers.table_python(listed, book)) == bits, f"{name} and plain Python")
         yield from _prefix(name, code, numbers, listed, book)
-    others = {"ans": Ans(), "sh": SampleHuffman(), "shs(5)": SparseHuffman(5),
-              "rlh": RunLengthHuffman()}  # fmt: skip
+    others = {
+        "ans": Ans(),
+        "sh": SampleHuffman(),
+        "shs(5)": SparseHuffman(5),
+        "rlh": RunLengthHuffman(),
+    }
     for name, code in others.items():
         yield from _coded(name, code, numbers, (None, None))
 
@@ -184,15 +221,27 @@ def _prefix(
     """A prefix code beside plain Python with a table of code words."""
     plain = peers.table_python(listed, book)
     check(peers.table_python_back(plain, book) == listed, f"plain Python's {name} decoder")
-    yield from _coded(name, code, numbers, (5, 10), len(listed), (
-        lambda: peers.table_python(listed, book), lambda: peers.table_python_back(plain, book),
-    ))  # fmt: skip
+    yield from _coded(
+        name,
+        code,
+        numbers,
+        (5, 10),
+        len(listed),
+        (
+            lambda: peers.table_python(listed, book),
+            lambda: peers.table_python_back(plain, book),
+        ),
+    )
 
 
 def _coded(
-    name: str, code: Any, numbers: np.ndarray, targets: tuple[float | None, float | None],
-    peer_count: int = 0, ways: tuple[Any, Any] = (None, None),
-) -> Iterator[Work]:  # fmt: skip
+    name: str,
+    code: Any,
+    numbers: np.ndarray,
+    targets: tuple[float | None, float | None],
+    peer_count: int = 0,
+    ways: tuple[Any, Any] = (None, None),
+) -> Iterator[Work]:
     codes, cpu, k = torch.from_numpy(numbers), torch.device("cpu"), numbers.size
     payload, bits = _written(lambda out: code.write_symbols(codes, ALPHABET, out))
 

@@ -49,9 +49,12 @@ def first_encodes() -> list[dict[str, float]]:
         times = []
         for _ in range(2):
             child = subprocess.run(
-                [sys.executable, "-c", _FIRST], env=os.environ | given, check=True,
-                capture_output=True, text=True,
-            )  # fmt: skip
+                [sys.executable, "-c", _FIRST],
+                env=os.environ | given,
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             times.append(json.loads(child.stdout))
     check(
         times[0]["compiled"] > 0 == times[1]["compiled"], "the cache of compiled code is not used"
@@ -65,31 +68,41 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
     load = os.getloadavg()[0]
     rows = [
         {
-            "name": work.name, "count": work.count, "bits": work.bits, "peer_name": work.peer_name,
-            "peer_count": work.peer_count, "target_ns": work.target,
+            "name": work.name,
+            "count": work.count,
+            "bits": work.bits,
+            "peer_name": work.peer_name,
+            "peer_count": work.peer_count,
+            "target_ns": work.target,
             **in_turns(work.ours, work.peer, repeats, work.count, work.peer_count),
         }
         for work in works(entries)
-    ]  # fmt: skip
+    ]
     counts = np.bincount(skewed_symbols(max(1, entries // 10)))
     shares = counts[counts > 0] / counts.sum()
     return {
-        "entries": entries, "repeats": repeats, "rows": rows, "machine": machine(load),
+        "entries": entries,
+        "repeats": repeats,
+        "rows": rows,
+        "machine": machine(load),
         "symbol_entropy": float(-(shares * np.log2(shares)).sum()),
         "first_encodes": first_encodes(),
-    }  # fmt: skip
+    }
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The result as a table."""
     lines = [
-        said(result["machine"], f"one thread; {result['entries']} entries, medians of "
-             f"{result['repeats']}, interleaved"),
+        said(
+            result["machine"],
+            f"one thread; {result['entries']} entries, medians of {result['repeats']}, interleaved",
+        ),
         f"Symbols are geometric, below 15, of {result['symbol_entropy']:.3f} bits entropy.",
-        "", "| work | elements | bits each | ns each | min | max | target | public code's way "
+        "",
+        "| work | elements | bits each | ns each | min | max | target | public code's way "
         "| ns each | times faster |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | ---: |",
-    ]  # fmt: skip
+    ]
     for row in result["rows"]:
         bits = "" if row["bits"] is None else f"{row['bits']:.3f}"
         target = "" if row["target_ns"] is None else f"at most {row['target_ns']:g}"
@@ -101,10 +114,13 @@ def markdown(result: dict[str, Any]) -> str:
             f"{peer} | {ratio} |"
         )
     first, second = result["first_encodes"]
-    lines += ["", f"The first encode of a process (`golomb`, 10486 indices) takes "
-              f"{first['first_ms']:.0f} ms of processor time with an empty cache on disk, "
-              f"{second['first_ms']:.0f} ms where the process before it has left one (nothing is "
-              f"compiled), and the next {second['again_ms']:.2f} ms."]  # fmt: skip
+    lines += [
+        "",
+        f"The first encode of a process (`golomb`, 10486 indices) takes "
+        f"{first['first_ms']:.0f} ms of processor time with an empty cache on disk, "
+        f"{second['first_ms']:.0f} ms where the process before it has left one (nothing is "
+        f"compiled), and the next {second['again_ms']:.2f} ms.",
+    ]
     return "\n".join(lines)
 
 

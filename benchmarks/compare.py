@@ -83,8 +83,9 @@ def contenders(old: Path | None = None) -> list[Contender]:
     listed = [Contender(OURS, "run_fedsim.py", n, ("sbc(0.01)",), lossy=True) for n in both]
     listed += [Contender("fedsim, raw", "run_fedsim.py", n, ("raw",)) for n in both]
     if old is not None:
-        listed += [Contender(OLD, "run_fedsim.py", n, ("sbc(0.01)",), tree=old, lossy=True)
-                   for n in both]  # fmt: skip
+        listed += [
+            Contender(OLD, "run_fedsim.py", n, ("sbc(0.01)",), tree=old, lossy=True) for n in both
+        ]
     listed += [Contender("by hand, channels-last", "run_bare.py", n) for n in both]
     for name, environment in ENVIRONMENTS.items():
         if not environment.missing:
@@ -96,9 +97,12 @@ def make_work(folder: Path, clients: int, size: int, rounds: int, samples: int =
     """Writes what everyone is given (``work.Work``): fedsim's own draws."""
     task = register("sgd", None, samples)
     config = RunConfig.of(
-        task=task, temporal=ITERATIONS, iterations=rounds * ITERATIONS, clients=clients,
+        task=task,
+        temporal=ITERATIONS,
+        iterations=rounds * ITERATIONS,
+        clients=clients,
         cohort=size,
-    )  # fmt: skip
+    )
     shards = ClientData.of(config).shards
     cohorts = [cohort(clients, size, config.seed, number) for number in range(1, rounds + 1)]
     batches = np.empty((rounds, size, ITERATIONS, BATCH), np.int64)
@@ -110,8 +114,12 @@ def make_work(folder: Path, clients: int, size: int, rounds: int, samples: int =
                 batches[number, slot, i] = own.at(trained[client] + i).numpy()
             trained[client] += ITERATIONS
     data, model = random_images(samples), build_model(config.plan.task, config.seed)
-    arrays = {"x": data.train_x.numpy(), "y": data.train_y.numpy(), "batches": batches,
-              "cohorts": np.array(cohorts)}  # fmt: skip
+    arrays = {
+        "x": data.train_x.numpy(),
+        "y": data.train_y.numpy(),
+        "batches": batches,
+        "cohorts": np.array(cohorts),
+    }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     weights = {name: p.detach().numpy() for name, p in model.named_parameters()}
@@ -149,9 +157,14 @@ class Running:
         words = [own.python, SCRIPTS / own.script, self.folder, own.processes, *own.more]
         with self.log.open("w") as log:
             self.child = subprocess.Popen(
-                list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                text=True, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1", **place},
-            )  # fmt: skip
+                list(map(str, words)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                bufsize=1,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **place},
+            )
         self.round(timed=False)
         self.start = time.perf_counter() - began
 
@@ -202,8 +215,9 @@ def older(commit: str) -> Path | None:
     return tree
 
 
-def measure(clients: int, size: int, rounds: int, listed: Sequence[Contender],
-            samples: int = SAMPLES) -> dict[str, Any]:  # fmt: skip
+def measure(
+    clients: int, size: int, rounds: int, listed: Sequence[Contender], samples: int = SAMPLES
+) -> dict[str, Any]:
     """Rows of the table, the fastest last; ``rounds`` are timed, each after one that is not."""
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as place, ExitStack() as ends:
@@ -212,8 +226,11 @@ def measure(clients: int, size: int, rounds: int, listed: Sequence[Contender],
         for contender in listed:
             running.append(Running(contender, folder))
             ends.callback(running[-1].close)
-            print(f"  {contender.name}, {contender.processes}: first round after "
-                  f"{running[-1].start:.1f} s", flush=True)  # fmt: skip
+            print(
+                f"  {contender.name}, {contender.processes}: first round after "
+                f"{running[-1].start:.1f} s",
+                flush=True,
+            )
         order = list(running)
         for _ in range(rounds):
             for one in order:
@@ -222,17 +239,26 @@ def measure(clients: int, size: int, rounds: int, listed: Sequence[Contender],
         gap = disagreement(running)
     rows = [
         {
-            "name": one.contender.name, "processes": one.contender.processes,
-            "rounds_per_second": 1 / median(one.seconds), "slowest": 1 / max(one.seconds),
-            "fastest": 1 / min(one.seconds), "processor_seconds": median(one.processor),
-            "start_seconds": one.start, "seconds": one.seconds, "loss": one.losses[-1],
+            "name": one.contender.name,
+            "processes": one.contender.processes,
+            "rounds_per_second": 1 / median(one.seconds),
+            "slowest": 1 / max(one.seconds),
+            "fastest": 1 / min(one.seconds),
+            "processor_seconds": median(one.processor),
+            "start_seconds": one.start,
+            "seconds": one.seconds,
+            "loss": one.losses[-1],
         }
         for one in running
-    ]  # fmt: skip
+    ]
     return {
-        "clients": clients, "cohort": size, "rounds": rounds, "loss_disagreement": gap,
-        "rows": rows, "machine": machine(load),
-    }  # fmt: skip
+        "clients": clients,
+        "cohort": size,
+        "rounds": rounds,
+        "loss_disagreement": gap,
+        "rows": rows,
+        "machine": machine(load),
+    }
 
 
 def disagreement(running: Sequence[Running]) -> float:
@@ -240,15 +266,24 @@ def disagreement(running: Sequence[Running]) -> float:
 
     All are compared with the first, those of a lossy method after the first round among themselves.
     """
-    gap, told = 0.0, {lossy: next((one.losses for one in running if one.contender.lossy == lossy),
-                                  running[0].losses) for lossy in (True, False)}  # fmt: skip
+    gap, told = (
+        0.0,
+        {
+            lossy: next(
+                (one.losses for one in running if one.contender.lossy == lossy), running[0].losses
+            )
+            for lossy in (True, False)
+        },
+    )
     for one in running:
         own = told[one.contender.lossy]
         pairs = [(one.losses[0], running[0].losses[0]), *zip(one.losses, own, strict=True)]
         differs = max(abs(a - b) for a, b in pairs)
         if differs > TOLERANCE:
-            raise RuntimeError(f"{one.contender.name} does not do the same work: its losses differ "
-                               f"by {differs:g}: {one.losses} and {own}")  # fmt: skip
+            raise RuntimeError(
+                f"{one.contender.name} does not do the same work: its losses differ "
+                f"by {differs:g}: {one.losses} and {own}"
+            )
         gap = max(gap, differs)
     return gap
 
@@ -263,8 +298,11 @@ def ratio(result: dict[str, Any], above: tuple[str, int], below: tuple[str, int]
 
 def beside_peers(result: dict[str, Any]) -> float | None:
     """fedsim with two workers beside the fastest peer, whichever that is; None without peers."""
-    peers = [(row["name"], row["processes"]) for row in result["rows"]
-             if row["name"] in ENVIRONMENTS or row["name"].startswith("Flower")]  # fmt: skip
+    peers = [
+        (row["name"], row["processes"])
+        for row in result["rows"]
+        if row["name"] in ENVIRONMENTS or row["name"].startswith("Flower")
+    ]
     times = [ratio(result, (OURS, 2), peer) for peer in peers]
     return min((value for value in times if value is not None), default=None)
 
@@ -276,10 +314,14 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
     for result in results:
         setting = f"{result['cohort']} of {result['clients']} clients, {result['rounds']} rounds"
         gap = f"{result['loss_disagreement']:.1e}"
-        lines += ["", f"{setting} in turns; losses differ by at most {gap}.", "",
-                  "| simulator | processes | rounds per second | min | max | processor s per round "
-                  "| fedsim with two workers is faster | start and first round, s |",
-                  "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]  # fmt: skip
+        lines += [
+            "",
+            f"{setting} in turns; losses differ by at most {gap}.",
+            "",
+            "| simulator | processes | rounds per second | min | max | processor s per round "
+            "| fedsim with two workers is faster | start and first round, s |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        ]
         for row in result["rows"]:
             times = ratio(result, (OURS, 2), (row["name"], row["processes"]))
             lines.append(

@@ -27,8 +27,15 @@ from compressors import compress, decompress, parse
 METHODS = ("raw", "cnat", "qsgd(127)", "sbc(0.01)")
 ROOT = Path(__file__).parents[1]
 WIDTH, LAYERS, TOKENS, PLACES = 768, 12, 50_257, 1_024
-HEADING = ("method", "bits", "bits per entry", "encode (s)", "decode (s)",
-           "peak encoding (GB)", "peak decoding (GB)")  # fmt: skip
+HEADING = (
+    "method",
+    "bits",
+    "bits per entry",
+    "encode (s)",
+    "decode (s)",
+    "peak encoding (GB)",
+    "peak decoding (GB)",
+)
 
 
 def gpt2() -> dict[str, tuple[int, ...]]:
@@ -40,12 +47,15 @@ def gpt2() -> dict[str, tuple[int, ...]]:
         124439808
     """
     shapes: dict[str, tuple[int, ...]] = {
-        "wte.weight": (TOKENS, WIDTH), "wpe.weight": (PLACES, WIDTH),
-    }  # fmt: skip
+        "wte.weight": (TOKENS, WIDTH),
+        "wpe.weight": (PLACES, WIDTH),
+    }
     layers = {
-        "attn.c_attn": (WIDTH, 3 * WIDTH), "attn.c_proj": (WIDTH, WIDTH),
-        "mlp.c_fc": (WIDTH, 4 * WIDTH), "mlp.c_proj": (4 * WIDTH, WIDTH),
-    }  # fmt: skip
+        "attn.c_attn": (WIDTH, 3 * WIDTH),
+        "attn.c_proj": (WIDTH, WIDTH),
+        "mlp.c_fc": (WIDTH, 4 * WIDTH),
+        "mlp.c_proj": (4 * WIDTH, WIDTH),
+    }
     for number in range(LAYERS):
         for norm in ("ln_1", "ln_2"):
             shapes |= {f"h.{number}.{norm}.{part}": (WIDTH,) for part in ("weight", "bias")}
@@ -77,11 +87,14 @@ def measured(method: str, repeats: int) -> dict[str, Any]:
     encode = [timed(lambda: compress(compressor, update)) for _ in range(repeats)]
     decode = [timed(lambda: decompress(compressor, payload, update)) for _ in range(repeats)]
     return {
-        "method": method, "bits": 8 * len(payload),
+        "method": method,
+        "bits": 8 * len(payload),
         "entries": sum(x.numel() for x in update.values()),
-        "encode": median(encode) / 1e9, "decode": median(decode) / 1e9,
-        "encoding": encoding, "decoding": decoding,
-    }  # fmt: skip
+        "encode": median(encode) / 1e9,
+        "decode": median(decode) / 1e9,
+        "encoding": encoding,
+        "decoding": decoding,
+    }
 
 
 def alone(method: str, repeats: int) -> dict[str, Any]:
@@ -89,8 +102,11 @@ def alone(method: str, repeats: int) -> dict[str, Any]:
     place = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])
     child = subprocess.run(
         [sys.executable, __file__, "--child", "--methods", method, "--repeats", str(repeats)],
-        text=True, stdout=subprocess.PIPE, check=True, env={**os.environ, "PYTHONPATH": place},
-    )  # fmt: skip
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+        env={**os.environ, "PYTHONPATH": place},
+    )
     row: dict[str, Any] = json.loads(child.stdout)
     return row
 
@@ -98,10 +114,14 @@ def alone(method: str, repeats: int) -> dict[str, Any]:
 def line(row: dict[str, Any]) -> str:
     """A row in Markdown."""
     cells = [
-        f"`{row['method']}`", f"{row['bits']:,}", f"{row['bits'] / row['entries']:.3f}",
-        f"{row['encode']:.2f}", f"{row['decode']:.2f}", f"{row['encoding'] / 1e9:.2f}",
+        f"`{row['method']}`",
+        f"{row['bits']:,}",
+        f"{row['bits'] / row['entries']:.3f}",
+        f"{row['encode']:.2f}",
+        f"{row['decode']:.2f}",
+        f"{row['encoding'] / 1e9:.2f}",
         f"{row['decoding'] / 1e9:.2f}",
-    ]  # fmt: skip
+    ]
     return f"| {' | '.join(cells)} |"
 
 

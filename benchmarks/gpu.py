@@ -42,9 +42,14 @@ from compressors.kernels.kinds import NATURAL, SymbolKind
 
 Shapes = dict[str, tuple[int, ...]]
 ROOT = Path(__file__).parents[1]
-TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compressors/sparsify",
-         "tests/compressors/quantize", "tests/compressors/whole",
-         "tests/fedsim/federation/test_masking_kernel.py")  # fmt: skip
+TESTS = (
+    "tests/compressors/device",
+    "tests/compressors/kernels",
+    "tests/compressors/sparsify",
+    "tests/compressors/quantize",
+    "tests/compressors/whole",
+    "tests/fedsim/federation/test_masking_kernel.py",
+)
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,19 @@ def works(x: Tensor) -> list[Work]:
     return [
         Work("copy", lambda: into.copy_(x), moved=8 * n, key="copy"),
         Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n, key="reading"),
-        Work("exact top-k, p = 0.01", lambda: largest_of_segments(x, layout, np.array([k]), 1),
-             "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n, "top-k"),
-        Work("cnat, packed to 9 bits per entry", packed_cnat(x), moved=4 * n + 9 * n // 8,
-             key="cnat"),
+        Work(
+            "exact top-k, p = 0.01",
+            lambda: largest_of_segments(x, layout, np.array([k]), 1),
+            "torch.topk of abs(x)",
+            lambda: torch.topk(x.abs(), k),
+            4 * n,
+            "top-k",
+        ),
+        Work(
+            "cnat, packed to 9 bits per entry", packed_cnat(x), moved=4 * n + 9 * n // 8, key="cnat"
+        ),
         Work("cnat, to a message on the host", lambda: compress(cnat, update, seed=1)),
-    ]  # fmt: skip
+    ]
 
 
 def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
@@ -105,11 +117,20 @@ def messages(shapes: Shapes, place: torch.device) -> list[Work]:
     entries = sum(x.numel() for x in update.values())
     what = f"{len(update)} tensors, {entries} entries, sbc(0.01)"
     return [
-        Work(f"{what}: to bytes", lambda: compress(sbc, update, state, 1), "through the host",
-             lambda: _by_host(lambda: compress(sbc, update, state, 1)), key="message"),
-        Work(f"{what}: from bytes", lambda: decompress(sbc, payload, update), "through the host",
-             lambda: _by_host(lambda: decompress(sbc, payload, update))),
-    ]  # fmt: skip
+        Work(
+            f"{what}: to bytes",
+            lambda: compress(sbc, update, state, 1),
+            "through the host",
+            lambda: _by_host(lambda: compress(sbc, update, state, 1)),
+            key="message",
+        ),
+        Work(
+            f"{what}: from bytes",
+            lambda: decompress(sbc, payload, update),
+            "through the host",
+            lambda: _by_host(lambda: decompress(sbc, payload, update)),
+        ),
+    ]
 
 
 def _by_host(work: Callable[[], Any]) -> Any:
@@ -230,9 +251,12 @@ def report(
 ) -> tuple[str, list[Target]]:
     """The tables of the kernels, with the device's name, and what was asked for."""
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else str(place)
-    text = [f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}, in turns.", "",
-            "| work | ms | min | max | GB per s | of the copy | torch's way | ms | times faster |",
-            "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"]  # fmt: skip
+    text = [
+        f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}, in turns.",
+        "",
+        "| work | ms | min | max | GB per s | of the copy | torch's way | ms | times faster |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
+    ]
     goals: list[Target] = []
     for n in entries:
         x = torch.randn(n, device=place)
@@ -280,8 +304,23 @@ def held(share: float) -> int:
     from fedsim.commands.cli import main as fedsim
 
     torch.cuda.set_per_process_memory_fraction(share)
-    return fedsim(["run", "--task", "digits", "--clients", "64", "--device", "cuda", "--stack",
-                   "auto", "--iterations", "20", "--batch-size", "256"])  # fmt: skip
+    return fedsim(
+        [
+            "run",
+            "--task",
+            "digits",
+            "--clients",
+            "64",
+            "--device",
+            "cuda",
+            "--stack",
+            "auto",
+            "--iterations",
+            "20",
+            "--batch-size",
+            "256",
+        ]
+    )
 
 
 def profiled(shapes: Shapes, place: torch.device) -> str:

@@ -101,8 +101,10 @@ def absent(counts: Counts) -> Iterator[None]:
         counts.copies += 2 * len(tensors)
         counts.waits += 1
         kinds = [np.dtype(str(x.dtype).removeprefix("torch.")) for x in tensors]
-        made = [np.full(tuple(x.shape), made_up[x.dtype], kind)
-                for x, kind in zip(tensors, kinds, strict=True)]  # fmt: skip
+        made = [
+            np.full(tuple(x.shape), made_up[x.dtype], kind)
+            for x, kind in zip(tensors, kinds, strict=True)
+        ]
         if len(made) > 2 and made[2].ndim == 2:
             made[2][:, 0] = 2.0
         return made
@@ -115,12 +117,14 @@ def absent(counts: Counts) -> Iterator[None]:
         for room in (join, codes, join, measure, select, stream, unpack):
             stack.enter_context(patch.object(room, "launch", launch))
         for room, name, made in (
-            (plan, "works", lambda device: True), (write, "fetch", fetch),
+            (plan, "works", lambda device: True),
+            (write, "fetch", fetch),
             (arguments, "PLAIN", (*arguments.PLAIN, FakeTensor)),
             (read, "fetch", lambda *many: [0 * x for x in fetch(*many)]),
-            (Tensor, "data_ptr", lambda x: 0), (Tensor, "pin_memory", pinned),
+            (Tensor, "data_ptr", lambda x: 0),
+            (Tensor, "pin_memory", pinned),
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),
-        ):  # fmt: skip
+        ):
             stack.enter_context(patch.object(room, name, made))
         forget()
         try:
@@ -144,10 +148,14 @@ def masking(text: str, shapes: Shapes, clients: int = 1) -> Counts:
         uploads = second(text, shapes, clients)
 
         def work() -> None:
-            mask_all([
-                Masking({f"momentum_buffer/{name}": x for name, x in one.update.items()}, told.sent)
-                for one, told in zip(uploads, packets, strict=True)
-            ])  # fmt: skip
+            mask_all(
+                [
+                    Masking(
+                        {f"momentum_buffer/{name}": x for name, x in one.update.items()}, told.sent
+                    )
+                    for one, told in zip(uploads, packets, strict=True)
+                ]
+            )
 
         for _ in range(2):
             packets = [packet for packet, _ in made(uploads)]
@@ -158,8 +166,10 @@ def masking(text: str, shapes: Shapes, clients: int = 1) -> Counts:
 def second(text: str, shapes: Shapes, clients: int) -> list[Upload]:
     """Clients' updates on the GPU, with the memory that a message before has left."""
     method = parse(text)
-    updates = [{name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
-               for _ in range(clients)]  # fmt: skip
+    updates = [
+        {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
+        for _ in range(clients)
+    ]
     memories = [state for _, state in made([Upload(method, one) for one in updates])]
     every = zip(updates, memories, strict=True)
     return [Upload(method, one, state, 1 + i) for i, (one, state) in enumerate(every)]
@@ -215,8 +225,12 @@ def counted(shapes: Shapes) -> list[str]:
             numbers = (one.operations, one.copies, one.launches.total(), one.waits, one.calls)
             shown = text.replace("|", "\\|")
             rows.append(f"| `{shown}` | {way} | {' | '.join(map(str, numbers))} |")
-    return ["| method | way | torch's operations | pinned buffers, copies | launches | waits | "
-            "host calls |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |", *rows]  # fmt: skip
+    return [
+        "| method | way | torch's operations | pinned buffers, copies | launches | waits | "
+        "host calls |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        *rows,
+    ]
 
 
 def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
@@ -225,8 +239,10 @@ def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
     Tensors are small and kernels left out; both ways take turns.
     """
     method, found = parse("sbc(0.01)"), []
-    updates = [{name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
-               for _ in range(clients)]  # fmt: skip
+    updates = [
+        {name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
+        for _ in range(clients)
+    ]
     with ExitStack() as stack:
         stack.enter_context(absent(Counts()))
         stack.enter_context(patch.object(layout, "CPU_DEVICES", set()))
@@ -241,8 +257,10 @@ def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
                 times.append(time.thread_time())
             found.append(1e3 * np.diff(times) / clients)
     alone, together = np.median(found, 0)
-    return (f"a message alone {alone:.2f} ms, one of {clients} together {together:.2f} ms "
-            f"(medians of {repeats})")  # fmt: skip
+    return (
+        f"a message alone {alone:.2f} ms, one of {clients} together {together:.2f} ms "
+        f"(medians of {repeats})"
+    )
 
 
 def page(shapes: Shapes) -> str:

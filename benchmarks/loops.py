@@ -21,8 +21,9 @@ from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
 from strategies.client_optimizers import SGD, Adam
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
-    "sgd": partial(SGD, lr=0.01), "adam": partial(Adam, lr=0.001),
-}  # fmt: skip
+    "sgd": partial(SGD, lr=0.01),
+    "adam": partial(Adam, lr=0.001),
+}
 """``sgd`` has no memory and is what simulators are compared with; ``adam`` is Table III's."""
 
 
@@ -118,9 +119,17 @@ class HandWritten:
 def as_peers_write(model: LeNet5) -> nn.Module:
     """The same layers in the usual order: convolution, ReLU, pool."""
     return nn.Sequential(
-        model.conv1, nn.ReLU(), nn.MaxPool2d(2), model.conv2, nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), model.fc1, nn.ReLU(), model.fc2,
-    )  # fmt: skip
+        model.conv1,
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        model.conv2,
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        model.fc1,
+        nn.ReLU(),
+        model.fc2,
+    )
 
 
 class Fedsim:

@@ -45,25 +45,39 @@ def works(x: Tensor) -> list[Work]:
             Work(
                 f"exact top-k, p = {p:g}",
                 lambda k=k: largest(x, k, select.MAGNITUDE),
-                "torch.topk of abs(x)", lambda k=k: torch.topk(x.abs(), k), target, 10,
+                "torch.topk of abs(x)",
+                lambda k=k: torch.topk(x.abs(), k),
+                target,
+                10,
             )
-        )  # fmt: skip
+        )
     bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
     multiplier, offset = noise.key(1)
     listed += [
         Work(
-            "cnat, values", lambda: natural.values_random(bits, multiplier, offset, words),
-            "torch, frexp and rand", lambda: _cnat_frexp(x), 0.3,
+            "cnat, values",
+            lambda: natural.values_random(bits, multiplier, offset, words),
+            "torch, frexp and rand",
+            lambda: _cnat_frexp(x),
+            0.3,
         ),
         Work(
-            "cnat, packed in 9 bits", _packed("cnat", x),
-            "torch, randint on the bits", lambda: _cnat_randint(x), 1.6,
+            "cnat, packed in 9 bits",
+            _packed("cnat", x),
+            "torch, randint on the bits",
+            lambda: _cnat_randint(x),
+            1.6,
         ),
-        Work("sign bits, packed", lambda: _sign_bits(bits), "numpy.packbits",
-             lambda: np.packbits(np.signbit(x.numpy())), 0.3),
+        Work(
+            "sign bits, packed",
+            lambda: _sign_bits(bits),
+            "numpy.packbits",
+            lambda: np.packbits(np.signbit(x.numpy())),
+            0.3,
+        ),
         Work("sign (zeros by coin), packed", _packed("sign", x)),
         Work("QSGD, 127 levels, packed", _packed("qsgd(127)", x), "torch", lambda: _qsgd(x), 2.5),
-    ]  # fmt: skip
+    ]
     return listed
 
 
@@ -125,22 +139,31 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
     rows = []
     for work in works(x):
         work.ours()  # compiles
-        rows.append({
-            "name": work.name, "peer_name": work.peer_name,
-            "target_ns": work.nanoseconds, "target_times": work.times,
-            **in_turns(work.ours, work.peer, repeats, entries, entries),
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": work.name,
+                "peer_name": work.peer_name,
+                "target_ns": work.nanoseconds,
+                "target_times": work.times,
+                **in_turns(work.ours, work.peer, repeats, entries, entries),
+            }
+        )
     return {"entries": entries, "repeats": repeats, "rows": rows, "machine": machine(load)}
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The result as a table."""
     lines = [
-        said(result["machine"], f"one thread; {result['entries']} standard normal entries, medians "
-             f"of {result['repeats']}, interleaved"),
-        "", "| work | ns per entry | min | max | target | public code's way | ns per entry | times "
-        "faster |", "| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |",
-    ]  # fmt: skip
+        said(
+            result["machine"],
+            f"one thread; {result['entries']} standard normal entries, medians "
+            f"of {result['repeats']}, interleaved",
+        ),
+        "",
+        "| work | ns per entry | min | max | target | public code's way | ns per entry | times "
+        "faster |",
+        "| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |",
+    ]
     for row in result["rows"]:
         target = "" if row["target_ns"] is None else f"at most {row['target_ns']:g}"
         peer = "" if row["peer"] is None else f"{row['peer']:.2f}"

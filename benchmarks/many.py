@@ -29,9 +29,16 @@ _WARM = 2  # rounds before any is counted: kernels, caches
 def config(clients: int, rounds: int, cohort: int) -> RunConfig:
     """The run of so many clients."""
     return RunConfig.of(
-        task="digits", method="sbc(0.01)", temporal=2, iterations=2 * rounds, clients=clients,
-        cohort=cohort, partition="drawn(20)", memory="16MiB", evaluate_every=rounds,
-    )  # fmt: skip
+        task="digits",
+        method="sbc(0.01)",
+        temporal=2,
+        iterations=2 * rounds,
+        clients=clients,
+        cohort=cohort,
+        partition="drawn(20)",
+        memory="16MiB",
+        evaluate_every=rounds,
+    )
 
 
 def alone(clients: int, rounds: int, cohort: int) -> dict[str, float]:
@@ -46,9 +53,10 @@ def alone(clients: int, rounds: int, cohort: int) -> dict[str, float]:
             federation.round()
     peak = memory("VmHWM")
     return {
-        "first_round_seconds": round(first, 2), "peak_mb": round(peak / 1e6, 1),
+        "first_round_seconds": round(first, 2),
+        "peak_mb": round(peak / 1e6, 1),
         "of_the_run_mb": round((peak - before) / 1e6, 1),
-    }  # fmt: skip
+    }
 
 
 def in_turns(sizes: list[int], rounds: int, cohort: int) -> dict[int, float]:

@@ -39,9 +39,12 @@ def in_turns(
             peers.append(timed(theirs) / their_count)
     ratios = [b / a for a, b in zip(mine, peers, strict=False)]
     return {
-        "ours": median(mine), "ours_min": min(mine), "ours_max": max(mine),
-        "peer": median(peers) if peers else None, "ratio": median(ratios) if ratios else None,
-    }  # fmt: skip
+        "ours": median(mine),
+        "ours_min": min(mine),
+        "ours_max": max(mine),
+        "peer": median(peers) if peers else None,
+        "ratio": median(ratios) if ratios else None,
+    }
 
 
 def timed(work: Way) -> float:

@@ -29,16 +29,31 @@ from torch import Tensor
 from compressors import compress, decompress, parse
 
 METHODS = (
-    "raw", "sbc(0.01)", "topk(0.01) | cnat", "cnat", "qsgd(127)", "stc(0.01)",
-    "gradient_dropping(0.01)", "sign(0.01)", "ef_sign()",
-)  # fmt: skip
+    "raw",
+    "sbc(0.01)",
+    "topk(0.01) | cnat",
+    "cnat",
+    "qsgd(127)",
+    "stc(0.01)",
+    "gradient_dropping(0.01)",
+    "sign(0.01)",
+    "ef_sign()",
+)
 SMALL = {
-    "conv.weight": (8, 1, 3, 3), "conv.bias": (8,), "hidden.weight": (32, 64), "hidden.bias": (32,),
-    "out.weight": (10, 32), "out.bias": (10,),
-}  # fmt: skip
+    "conv.weight": (8, 1, 3, 3),
+    "conv.bias": (8,),
+    "hidden.weight": (32, 64),
+    "hidden.bias": (32,),
+    "out.weight": (10, 32),
+    "out.bias": (10,),
+}
 MOST_COPIES = {
-    "raw": 1.1, "sbc(0.01)": 2.5, "topk(0.01) | cnat": 1.5, "cnat": 2.0, "qsgd(127)": 2.5,
-}  # fmt: skip
+    "raw": 1.1,
+    "sbc(0.01)": 2.5,
+    "topk(0.01) | cnat": 1.5,
+    "cnat": 2.0,
+    "qsgd(127)": 2.5,
+}
 MOST_MEMORY = {"raw": 2, "sbc(0.01)": 2}
 ROOT = Path(__file__).parents[1]
 _TIMES = 200  # messages of small tensors that are timed together
@@ -74,11 +89,14 @@ def measured(method: str, update: dict[str, Tensor], repeats: int) -> dict[str, 
             decompress(compressor, packet.payload, small)
 
     return {
-        "method": method, "encode": median(encode[1:]), "decode": median(decode[1:]),
+        "method": method,
+        "encode": median(encode[1:]),
+        "decode": median(decode[1:]),
         "encode_us": median(timed(there) for _ in range(repeats)) * per_tensor,
         "decode_us": median(timed(back) for _ in range(repeats)) * per_tensor,
-        "copy_ns": median(copies) / whole.numel(), "bits": 8 * len(payload),
-    }  # fmt: skip
+        "copy_ns": median(copies) / whole.numel(),
+        "bits": 8 * len(payload),
+    }
 
 
 def memory_of(method: str, shapes: dict[str, tuple[int, ...]]) -> float:
@@ -118,9 +136,12 @@ def compiling(method: str) -> float:
 def _child(arguments: Sequence[str], more: dict[str, str]) -> float:
     place = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])
     child = subprocess.run(
-        [sys.executable, *arguments], text=True, capture_output=True, check=True,
+        [sys.executable, *arguments],
+        text=True,
+        capture_output=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": place, **more},
-    )  # fmt: skip
+    )
     return float(child.stdout)
 
 
@@ -154,14 +175,17 @@ def markdown(result: dict[str, Any]) -> str:
     rows = result["rows"]
     copy = median(row["copy_ns"] for row in rows)
     lines = [
-        said(result["machine"], f"one thread; medians of {result['repeats']}, beside a copy "
-             f"({copy:.2f} ns per entry)"),
+        said(
+            result["machine"],
+            f"one thread; medians of {result['repeats']}, beside a copy ({copy:.2f} ns per entry)",
+        ),
         f"A copy into new memory: {result['fresh']['array']:.2f} copies as an array, "
         f"{result['fresh']['bytes']:.2f} as bytes.",
-        "", "| method | to bytes, copies | back, copies | to bytes, us per tensor | back, us per "
+        "",
+        "| method | to bytes, copies | back, copies | to bytes, us per tensor | back, us per "
         "tensor | memory, updates | compiling, s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
+    ]
     for row in rows:
         most, room = (table.get(row["method"]) for table in (MOST_COPIES, MOST_MEMORY))
         copies = f"{row['encode']:.2f}" + (f" ({most})" if most else "")

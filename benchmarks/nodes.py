@@ -74,13 +74,22 @@ def measure(
 ) -> list[dict[str, Any]]:
     """A row per engine."""
     here = RunConfig.of(
-        task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=2, partition="drawn(20)",
-        iterations=2 * rounds, clients=clients, cohort=cohort, evaluate_every=1000,
-    )  # fmt: skip
+        task="digits",
+        method="sbc(0.01)",
+        downlink="sbc(0.05)",
+        temporal=2,
+        partition="drawn(20)",
+        iterations=2 * rounds,
+        clients=clients,
+        cohort=cohort,
+        evaluate_every=1000,
+    )
     ray, half = here.but(engine="ray"), rounds // 2
     ways = {
-        "local": (here, 0, 0), "Ray, one machine": (ray, 1, 0), "Ray, two machines": (ray, 2, 0),
-    }  # fmt: skip
+        "local": (here, 0, 0),
+        "Ray, one machine": (ray, 1, 0),
+        "Ray, two machines": (ray, 2, 0),
+    }
     if not whole:
         ways["Ray, two machines, then one"] = ray, 2, half
     found: dict[str, list[Times]] = {name: [] for name in ways}
@@ -98,14 +107,17 @@ def measure(
         if "then" in name:  # the round in which the loss is noticed has its own number
             counted = [row for times in runs for row in times.rows[half + 1 :]]
         size = here.plan.cohort
-        rows.append({
-            "engine": name,
-            "message_ms": round(median(wall for wall, _ in counted), 2),
-            "server_processor_ms": round(median(own for _, own in counted), 2),
-            "first_processor_s": round(median(size * t.rows[0][1] for t in runs) / 1e3, 2),
-            "loss_round_s": round(median(size * t.rows[half][0] for t in runs) / 1e3, 2)
-            if "then" in name else "",
-        })  # fmt: skip
+        rows.append(
+            {
+                "engine": name,
+                "message_ms": round(median(wall for wall, _ in counted), 2),
+                "server_processor_ms": round(median(own for _, own in counted), 2),
+                "first_processor_s": round(median(size * t.rows[0][1] for t in runs) / 1e3, 2),
+                "loss_round_s": round(median(size * t.rows[half][0] for t in runs) / 1e3, 2)
+                if "then" in name
+                else "",
+            }
+        )
     return rows
 
 

@@ -39,14 +39,21 @@ class Goal:
 
 
 COPIES = {
-    "sbc(0.01)": (7.5, 2.5), "topk(0.01) | cnat": (4.0, 1.5), "cnat": (7.2, 2.0),
-    "qsgd(127)": (8.5, 2.5), "raw": (8.7, 1.1), "sparseloco": (23.0, 4.0), "eden": (33.0, 8.0),
-}  # fmt: skip
+    "sbc(0.01)": (7.5, 2.5),
+    "topk(0.01) | cnat": (4.0, 1.5),
+    "cnat": (7.2, 2.0),
+    "qsgd(127)": (8.5, 2.5),
+    "raw": (8.7, 1.1),
+    "sparseloco": (23.0, 4.0),
+    "eden": (33.0, 8.0),
+}
 PER_TENSOR = {"sbc(0.01)": (174.0, 79.0), "cnat": (69.0, 38.0)}
 MEMORY = {"raw": (4.0, 2.0), "powersgd(2)": (5.0, 3.0), "sbc(0.01)": (3.0, 2.0)}
 DIGITS = {
-    "n = 1, sbc(0.01)": (2.78, 1.3), "n = 1, raw": (1.91, 1.3), "n = 10, sbc(0.01)": (1.32, 1.15),
-}  # fmt: skip
+    "n = 1, sbc(0.01)": (2.78, 1.3),
+    "n = 1, raw": (1.91, 1.3),
+    "n = 10, sbc(0.01)": (1.32, 1.15),
+}
 GOALS = (
     Goal("round", "LeNet5, 4 clients, one worker beside the bare loop", "times", 1.16, 1.04),
     Goal("round", "LeNet5, 4 clients, two workers beside one", "times", 1.7, 1.9, least=True),
@@ -101,19 +108,26 @@ def of_round() -> list[Values]:
         return median(a / b for a, b in zip(each[above], each[below], strict=True))
 
     rows = [
-        {"work": "LeNet5, 4 clients, one worker beside the bare loop",
-         "value": ratio(rounds.FEDSIM_1, rounds.BARE)},
-        {"work": "LeNet5, 4 clients, two workers beside one",
-         "value": ratio(rounds.FEDSIM_1, rounds.FEDSIM_2)},
-        {"work": "two bare loops at once, in a process each, beside one",
-         "value": median(2 * rounds.bare_at_once(1) / rounds.bare_at_once(2) for _ in range(3))},
-    ]  # fmt: skip
+        {
+            "work": "LeNet5, 4 clients, one worker beside the bare loop",
+            "value": ratio(rounds.FEDSIM_1, rounds.BARE),
+        },
+        {
+            "work": "LeNet5, 4 clients, two workers beside one",
+            "value": ratio(rounds.FEDSIM_1, rounds.FEDSIM_2),
+        },
+        {
+            "work": "two bare loops at once, in a process each, beside one",
+            "value": median(2 * rounds.bare_at_once(1) / rounds.bare_at_once(2) for _ in range(3)),
+        },
+    ]
     for name, row in result["milliseconds"].items():
         told = {"ms": row["median"], "processor ms": row["processor"]}
         if name == rounds.FEDSIM_1:
             told |= {f"{part}, ms": ms for part, ms in result["parts_milliseconds"].items()}
-        rows += [{"work": f"round: {name}", "quantity": q, "value": value}
-                 for q, value in told.items()]  # fmt: skip
+        rows += [
+            {"work": f"round: {name}", "quantity": q, "value": value} for q, value in told.items()
+        ]
     return rows
 
 
@@ -131,8 +145,10 @@ def of_digits() -> list[Values]:
         first = result["ratios"][0]
         assert (first["of"], first["to"]) == (rounds.FEDSIM_1, rounds.BARE)
         rows.append({"work": f"digits, {case}, beside a bare loop", "value": first["processor"]})
-        told = {f"{who}, processor ms": result["milliseconds"][name]["processor"]
-                for who, name in (("bare loop", rounds.BARE), ("fedsim", rounds.FEDSIM_1))}
+        told = {
+            f"{who}, processor ms": result["milliseconds"][name]["processor"]
+            for who, name in (("bare loop", rounds.BARE), ("fedsim", rounds.FEDSIM_1))
+        }
         told |= {f"{part}, ms": ms for part, ms in result["parts_milliseconds"].items()}
         rows += [{"work": case, "quantity": q, "value": value} for q, value in told.items()]
     return rows
@@ -217,22 +233,35 @@ def of_million() -> list[Values]:
     """10^2 to 10^6 clients, the same cohort."""
     from many import SIZES, table
 
-    names = {"round_seconds": "a round, processor s", "round_seconds_ratio": "of 100 clients'",
-             "first_round_seconds": "first round, processor s", "peak_mb": "peak, MB",
-             "peak_mb_ratio": "peak of 100 clients'"}  # fmt: skip
-    return [{"work": f"{row['clients']:,}", "quantity": told, "value": row[name]}
-            for row in table([*SIZES], 12, 100) for name, told in names.items()]  # fmt: skip
+    names = {
+        "round_seconds": "a round, processor s",
+        "round_seconds_ratio": "of 100 clients'",
+        "first_round_seconds": "first round, processor s",
+        "peak_mb": "peak, MB",
+        "peak_mb_ratio": "peak of 100 clients'",
+    }
+    return [
+        {"work": f"{row['clients']:,}", "quantity": told, "value": row[name]}
+        for row in table([*SIZES], 12, 100)
+        for name, told in names.items()
+    ]
 
 
 def of_nodes() -> list[Values]:
     """A message on each engine, and where a machine is lost."""
     from nodes import measure
 
-    names = {"message_ms": "a message, ms", "server_processor_ms": "server's processor of it, ms",
-             "first_processor_s": "first round, server's processor s",
-             "loss_round_s": "the round of the loss, s"}  # fmt: skip
-    return [{"work": row["engine"], "quantity": told, "value": row[name]}
-            for row in measure(64, None, 8, 3) for name, told in names.items()]  # fmt: skip
+    names = {
+        "message_ms": "a message, ms",
+        "server_processor_ms": "server's processor of it, ms",
+        "first_processor_s": "first round, server's processor s",
+        "loss_round_s": "the round of the loss, s",
+    }
+    return [
+        {"work": row["engine"], "quantity": told, "value": row[name]}
+        for row in measure(64, None, 8, 3)
+        for name, told in names.items()
+    ]
 
 
 def of_soak() -> list[Values]:
@@ -240,15 +269,21 @@ def of_soak() -> list[Values]:
     from soak import measure
 
     rows, goals = measure(10_000, 500), [goal.work for goal in GOALS if goal.part == "soak"]
-    found = [{"work": goals[0], "value": rows[-1]["own_mb"] / rows[0]["own_mb"]},
-             {"work": goals[1], "value": rows[-1]["round_ms"] / rows[1]["round_ms"]}]  # fmt: skip
-    names = {"round_ms": "a round, processor ms", "stretch_seconds": "500 rounds, processor s",
-             "own_mb": "own memory, MB"}  # fmt: skip
+    found = [
+        {"work": goals[0], "value": rows[-1]["own_mb"] / rows[0]["own_mb"]},
+        {"work": goals[1], "value": rows[-1]["round_ms"] / rows[1]["round_ms"]},
+    ]
+    names = {
+        "round_ms": "a round, processor ms",
+        "stretch_seconds": "500 rounds, processor s",
+        "own_mb": "own memory, MB",
+    }
     return found + [
         {"work": f"{row['rounds']:,}", "quantity": told, "value": row[name]}
-        for row in rows if row["rounds"] in (500, 1000, 2000, 5000, 10_000)
+        for row in rows
+        if row["rounds"] in (500, 1000, 2000, 5000, 10_000)
         for name, told in names.items()
-    ]  # fmt: skip
+    ]
 
 
 def of_cells() -> Values:
@@ -272,22 +307,29 @@ def of_peers(clients: int, size: int) -> list[Values]:
     result = compare.measure(clients, size, 5 if some else 8, listed)
     setting, ours = f"{size} of {clients} clients", compare.OURS
     rows = [
-        {"work": f"{setting}, two workers beside the fastest peer",
-         "value": compare.beside_peers(result)},
-    ]  # fmt: skip
+        {
+            "work": f"{setting}, two workers beside the fastest peer",
+            "value": compare.beside_peers(result),
+        },
+    ]
     if some:
         words = {1: "one worker", 2: "two workers"}
         rows += [
-            {"work": f"{setting}, {words[n]} beside commit {compare.BEFORE}",
-             "value": compare.ratio(result, (ours, n), (compare.OLD, n))} for n in words
-        ]  # fmt: skip
+            {
+                "work": f"{setting}, {words[n]} beside commit {compare.BEFORE}",
+                "value": compare.ratio(result, (ours, n), (compare.OLD, n)),
+            }
+            for n in words
+        ]
     for row in result["rows"]:
         name = f"{setting}: {row['name']}, {row['processes']}"
         times = compare.ratio(result, (ours, 2), (row["name"], row["processes"]))
-        told = {"rounds per second": row["rounds_per_second"],
-                "processor s per round": row["processor_seconds"],
-                "fedsim, two workers, beside it": times,
-                "start and first round, s": row["start_seconds"]}  # fmt: skip
+        told = {
+            "rounds per second": row["rounds_per_second"],
+            "processor s per round": row["processor_seconds"],
+            "fedsim, two workers, beside it": times,
+            "start and first round, s": row["start_seconds"],
+        }
         rows += [{"work": name, "quantity": q, "value": value} for q, value in told.items()]
     gap = result["loss_disagreement"]
     rows.append({"work": setting, "quantity": "losses differ by", "value": gap})
@@ -306,10 +348,21 @@ def of_sizes() -> list[Values]:
 
 
 PARTS: dict[str, Callable[[], Values | list[Values]]] = {
-    "round": of_round, "peers4": lambda: of_peers(4, 4), "peers10": lambda: of_peers(100, 10),
-    "digits": of_digits, "message": of_message, "first": of_first, "start": of_start,
-    "many": of_many, "clients": of_clients, "engine": of_engine, "sizes": of_sizes,
-    "million": of_million, "nodes": of_nodes, "soak": of_soak, "cells": of_cells,
-}  # fmt: skip
+    "round": of_round,
+    "peers4": lambda: of_peers(4, 4),
+    "peers10": lambda: of_peers(100, 10),
+    "digits": of_digits,
+    "message": of_message,
+    "first": of_first,
+    "start": of_start,
+    "many": of_many,
+    "clients": of_clients,
+    "engine": of_engine,
+    "sizes": of_sizes,
+    "million": of_million,
+    "nodes": of_nodes,
+    "soak": of_soak,
+    "cells": of_cells,
+}
 LONG = ("million", "nodes", "soak", "cells")
 """Parts that may take more than three minutes, and are measured when they are named."""

@@ -64,9 +64,14 @@ _RESULTS: dict[Trainer, TrainResult] = {}
 def config(clients: int, rounds: int, method: str, **settings: Any) -> RunConfig:
     """The run of so many clients; the warm rounds and the last, scored one come on top."""
     return RunConfig.of(
-        task="digits", method=method, temporal=1, iterations=WARM + rounds + 1, clients=clients,
-        evaluate_every=WARM + rounds + 1, **settings,
-    )  # fmt: skip
+        task="digits",
+        method=method,
+        temporal=1,
+        iterations=WARM + rounds + 1,
+        clients=clients,
+        evaluate_every=WARM + rounds + 1,
+        **settings,
+    )
 
 
 def measure(run: RunConfig, profiles: list[Profile] | None = None) -> Cost:

@@ -69,8 +69,11 @@ class Settings:
         return RunConfig(
             task=register(self.optimizer, self.data, self.samples) if lenet5 else self.task,
             method=method or self.method,
-            temporal=self.iterations, iterations=self.iterations * rounds, clients=4,
-            evaluation=Evaluation(every=rounds), keep=Keep(checkpoint_every=rounds),
+            temporal=self.iterations,
+            iterations=self.iterations * rounds,
+            clients=4,
+            evaluation=Evaluation(every=rounds),
+            keep=Keep(checkpoint_every=rounds),
             machine=Machine(workers=workers, data=str(self.data) if self.data else None),
         )
 
@@ -198,22 +201,29 @@ def _summary(repeats: Sequence[Sequence[Turn]]) -> dict[str, Any]:
     medians = [median(turn.clock for turn in turns) for turns in repeats]
     turns = [turn for some in repeats for turn in some]
     return {
-        "median": median(medians), "min": min(medians), "max": max(medians),
+        "median": median(medians),
+        "min": min(medians),
+        "max": max(medians),
         "fastest": min(turn.clock for turn in turns),
         "processor": median(turn.processor for turn in turns),
         "repeats": medians,
-    }  # fmt: skip
+    }
 
 
 def _ratio(times: Times, above: str, below: str, bound: str, target: float) -> dict[str, Any]:
     over, under = _summary(times[above]), _summary(times[below])
     ratios = [a / b for a, b in zip(over["repeats"], under["repeats"], strict=True)]
     return {
-        "of": above, "to": below, "bound": bound, "target": target,
-        "median": median(ratios), "min": min(ratios), "max": max(ratios),
+        "of": above,
+        "to": below,
+        "bound": bound,
+        "target": target,
+        "median": median(ratios),
+        "min": min(ratios),
+        "max": max(ratios),
         "fastest": over["fastest"] / under["fastest"],
         "processor": over["processor"] / under["processor"],
-    }  # fmt: skip
+    }
 
 
 def markdown(result: Mapping[str, Any]) -> str:
@@ -225,13 +235,17 @@ def markdown(result: Mapping[str, Any]) -> str:
         f"iterations, {settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats "
         f"of {settings['rounds']} rounds, interleaved; losses with method raw differ by at most "
         f"{result['loss_disagreement']:.1e}.",
-        "", "| loop | ms per round | min | max | fastest round | processor ms |",
+        "",
+        "| loop | ms per round | min | max | fastest round | processor ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
+    ]
     for name, row in result["milliseconds"].items():
         lines.append(f"| {name} | " + _cells(row, ".1f"))
-    lines += ["", "| ratio | median | min | max | of fastest | of processor time | target |",
-              "| --- | ---: | ---: | ---: | ---: | ---: | --- |"]  # fmt: skip
+    lines += [
+        "",
+        "| ratio | median | min | max | of fastest | of processor time | target |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
     for row in result["ratios"]:
         name = f"{row['of']} / {row['to']}"
         lines.append(f"| {name} | {_cells(row, '.3f')} {row['bound']} {row['target']} |")
@@ -259,9 +273,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if min(given.rounds, given.repeats, given.iterations) < 1:
         parser.error("--rounds, --repeats and --iterations are at least 1")
     settings = Settings(
-        given.optimizer, given.rounds, given.repeats, given.iterations, given.data,
-        task=given.task, method=given.method,
-    )  # fmt: skip
+        given.optimizer,
+        given.rounds,
+        given.repeats,
+        given.iterations,
+        given.data,
+        task=given.task,
+        method=given.method,
+    )
     result = measure(settings)
     if given.json:
         given.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -29,8 +29,14 @@ from fedsim.show.plot.paper import drawing
 
 METHODS = ("raw", "sbc(0.01)", "cnat", "topk(0.01) | cnat", "qsgd(127)")
 SIZES = (10**4, 10**5, 10**6, 10**7, 10**8)
-COLUMNS = ("encode_ns", "encode_copies", "decode_ns", "decode_copies", "off_the_line",
-           "peak_updates")  # fmt: skip
+COLUMNS = (
+    "encode_ns",
+    "encode_copies",
+    "decode_ns",
+    "decode_copies",
+    "off_the_line",
+    "peak_updates",
+)
 LEAST_FOR_MEMORY = 10**6
 _SHORTEST = 10_000_000  # nanoseconds: shorter work is repeated until it takes as long
 
@@ -78,12 +84,18 @@ def measure(sizes: Sequence[int], repeats: int) -> list[dict[str, Any]]:
         peaks = dict(zip(large, json.loads(told), strict=True))
         for n, deviation in zip(sizes, off, strict=True):
             there, back, copy = found[n]
-            rows.append({
-                "method": method, "entries": n, "encode_ns": round(there, 3),
-                "decode_ns": round(back, 3), "encode_copies": round(there / copy, 2),
-                "decode_copies": round(back / copy, 2), "off_the_line": round(deviation, 3),
-                "peak_updates": round(peaks[str(n)], 2) if str(n) in peaks else "",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "method": method,
+                    "entries": n,
+                    "encode_ns": round(there, 3),
+                    "decode_ns": round(back, 3),
+                    "encode_copies": round(there / copy, 2),
+                    "decode_copies": round(back / copy, 2),
+                    "off_the_line": round(deviation, 3),
+                    "peak_updates": round(peaks[str(n)], 2) if str(n) in peaks else "",
+                }
+            )
             print(*rows[-1].values(), sep="\t", flush=True)
     return rows
 

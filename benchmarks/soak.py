@@ -34,11 +34,14 @@ class Watch(Callback):
         self._at = now
         if len(self._seconds) < self.every:
             return
-        self.rows.append({
-            "rounds": int(row["round"]), "round_ms": round(1e3 * median(self._seconds), 2),
-            "stretch_seconds": round(sum(self._seconds), 1),
-            "own_mb": round(memory("RssAnon") / 1e6, 1),
-        })  # fmt: skip
+        self.rows.append(
+            {
+                "rounds": int(row["round"]),
+                "round_ms": round(1e3 * median(self._seconds), 2),
+                "stretch_seconds": round(sum(self._seconds), 1),
+                "own_mb": round(memory("RssAnon") / 1e6, 1),
+            }
+        )
         print(*self.rows[-1].values(), sep="\t", flush=True)
         self._seconds.clear()
 
@@ -46,9 +49,15 @@ class Watch(Callback):
 def measure(rounds: int, every: int) -> list[dict[str, float]]:
     """The rows of a run of so many rounds."""
     config = RunConfig.of(
-        task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
-        iterations=rounds, evaluate_every=every, workers=1, checkpoint_every=every,
-    )  # fmt: skip
+        task="digits",
+        method="sbc(0.01)",
+        downlink="sbc(0.05)",
+        temporal=1,
+        iterations=rounds,
+        evaluate_every=every,
+        workers=1,
+        checkpoint_every=every,
+    )
     watch = Watch(every)
     with tempfile.TemporaryDirectory() as folder:
         run(config, Path(folder) / "run", progress=False, callbacks=[watch])

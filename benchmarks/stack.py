@@ -75,14 +75,19 @@ def random_data(clients: int, side: int, channels: int) -> Data:
 def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[TrainJob]]:
     """A trainer, its stack of all ``clients``, and their first round."""
     task = replace(
-        MNIST_LENET5, name=f"stack-{len(TASKS)}", build=model.build, batch_size=32,
+        MNIST_LENET5,
+        name=f"stack-{len(TASKS)}",
+        build=model.build,
+        batch_size=32,
         load=lambda folder, download: random_data(clients, model.side, model.channels),
         optimizer=lambda parameters: SGD(parameters, lr=0.01, momentum=0.9),
         channels_last=model.name in ("digits CNN", "LeNet5", "ResNet-20"),
-    )  # fmt: skip
+    )
     TASKS[task.name] = task
     config = RunConfig(
-        task=task.name, method="raw", clients=clients,
+        task=task.name,
+        method="raw",
+        clients=clients,
         machine=Machine(device=device, stack=str(clients)),
     )
     trainer = Trainer(config, ClientData.of(config))
@@ -147,8 +152,10 @@ def where(device: str) -> str:
 def report(clients: Sequence[int], device: str, repeats: int) -> Iterator[str]:
     """Lines of the table, as they are measured."""
     head = "| model | entries | " + " | ".join(f"{k} clients" for k in clients) + " |"
-    yield (f"{where(device)}, torch {torch.__version__}; medians of {repeats}, in turns; load "
-           f"average {os.getloadavg()[0]:.1f}.")  # fmt: skip
+    yield (
+        f"{where(device)}, torch {torch.__version__}; medians of {repeats}, in turns; load "
+        f"average {os.getloadavg()[0]:.1f}."
+    )
     yield from ("", head, "| --- | ---: |" + " ---: |" * len(clients))
     for model in MODELS:
         rows = [ratio(model, k, device, repeats) for k in clients]

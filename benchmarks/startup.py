@@ -18,9 +18,17 @@ from pathlib import Path
 from statistics import median
 
 COMMANDS = (
-    "--help", "--version", "run --help", "sweep --help", "list tasks", "list methods",
-    "list coders", "list experiments", "swep", "sweep --tempral 1",
-)  # fmt: skip
+    "--help",
+    "--version",
+    "run --help",
+    "sweep --help",
+    "list tasks",
+    "list methods",
+    "list coders",
+    "list experiments",
+    "swep",
+    "sweep --tempral 1",
+)
 
 
 def once(command: str, must: bool = False) -> tuple[float, float, float]:
@@ -63,9 +71,12 @@ def first_round(method: str, more: Mapping[str, str]) -> list[float]:
     ``more``: what its environment has beside ours. Resident memory, and what is its own of it.
     """
     child = subprocess.run(
-        [sys.executable, "-c", _FIRST, method], check=True, text=True, stdout=subprocess.PIPE,
+        [sys.executable, "-c", _FIRST, method],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
         env={**os.environ, **more},
-    )  # fmt: skip
+    )
     return [float(number) for number in child.stdout.split()]
 
 

@@ -117,9 +117,7 @@ class Compressor(Protocol):
         """The memory before the first message, for updates shaped like ``template``."""
         ...
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """Writes ``update``; returns what the receiver will see, and the memory from now on.
 
         Keeps no reference to ``update``'s tensors in the memory: their owner may reuse them.

@@ -167,9 +167,7 @@ class BitReader(_Cursor):
                 raise PayloadError("an Elias gamma code is longer than any that is written")
         return (1 << zeros) | self.uint(zeros)
 
-    def uints(
-        self, count: int, width: int, dtype: Any = np.uint64, low: int = 0
-    ) -> np.ndarray:
+    def uints(self, count: int, width: int, dtype: Any = np.uint64, low: int = 0) -> np.ndarray:
         """``count`` fields of ``width`` bits (0 to 64) as an array (count,) of ``dtype``.
 
         Each is shifted up by ``low`` bits: the place that ``BitWriter.uints`` took it from.

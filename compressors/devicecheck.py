@@ -66,9 +66,11 @@ def absent(device: torch.device) -> str:
 
 
 def checks(
-    device: torch.device, shapes: Sequence[tuple[int, ...]] = SHAPES, messages: int = MESSAGES,
+    device: torch.device,
+    shapes: Sequence[tuple[int, ...]] = SHAPES,
+    messages: int = MESSAGES,
     entries: int = CHECKED_ENTRIES,
-) -> Iterator[Step]:  # fmt: skip
+) -> Iterator[Step]:
     """Each step as it ends: versions, kernels, equal bytes, waits, pace.
 
     Args:
@@ -127,9 +129,11 @@ def _versions(device: torch.device) -> str:
     about = torch.cuda.get_device_properties(device)
     tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     products, convolutions = ("on" if enabled else "off" for enabled in tf32)
-    return (f"{libraries}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
-            f"{about.total_memory / 2**30:.0f} GiB; outside runs TF32 is {products} for matrix "
-            f"products, {convolutions} for convolutions")  # fmt: skip
+    return (
+        f"{libraries}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
+        f"{about.total_memory / 2**30:.0f} GiB; outside runs TF32 is {products} for matrix "
+        f"products, {convolutions} for convolutions"
+    )
 
 
 def _kernels(device: torch.device) -> str:

@@ -127,8 +127,9 @@ def compress(
             check_update(compressor, sent, update)
         for name, tensor in sent.items():
             if tensor.overflows(update[name]):
-                raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
-                                "overflows float32")  # fmt: skip
+                raise NotFinite(
+                    f"tensor {name!r}: what arrives by {short_text(compressor)} overflows float32"
+                )
         payload, spans = out.to_bytes(), out.spans()
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, sent, spans), after

@@ -16,8 +16,13 @@ from compressors.sparsify.identity import Identity
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 
-SLOTS = {"sparsifier": "sparsify", "quantizer": "quantize", "positions": "positions",
-         "symbols": "symbols", "coder": "coder"}  # fmt: skip
+SLOTS = {
+    "sparsifier": "sparsify",
+    "quantizer": "quantize",
+    "positions": "positions",
+    "symbols": "symbols",
+    "coder": "coder",
+}
 """Which slot of a pipeline a row's kind fills; a coder fills either of the last two."""
 
 _ORDER = ("sparsify", "quantize", "positions", "symbols")

@@ -75,9 +75,7 @@ class PositionCode(Protocol):
         """Whether ``read_positions`` needs the seed."""
         ...
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes ``indices`` (k,) and returns those that the receiver will rebuild."""
         ...
 
@@ -166,9 +164,7 @@ class SymbolCode(Protocol):
         """Writes ``codes`` (k,), integers from 0 to alphabet - 1."""
         ...
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The ``k`` symbols."""
         ...
 

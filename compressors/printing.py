@@ -117,8 +117,7 @@ def printable(text: str) -> str:
         ('label \\\\x1b[2J', 'a – b')
     """
     return "".join(
-        c.encode("unicode_escape").decode() if _is_control(c) and c != "\n" else c
-        for c in text
+        c.encode("unicode_escape").decode() if _is_control(c) and c != "\n" else c for c in text
     )
 
 
@@ -163,9 +162,7 @@ def _one_line(thing: object) -> str:
     return " ".join(repr(thing)[: 2 * _SHOWN].split())
 
 
-def _settings(
-    thing: Any, inner: Callable[[Any], str], chosen: tuple[Field[Any], ...]
-) -> list[str]:  # fmt: skip
+def _settings(thing: Any, inner: Callable[[Any], str], chosen: tuple[Field[Any], ...]) -> list[str]:
     """What differs from the defaults: by place as long as nothing is left out, then by name."""
     printed, by_place = [], True
     for field in chosen:

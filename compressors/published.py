@@ -84,13 +84,17 @@ def deepreduce(
             allowed = ", ".join(str(one).lower() for one in names)
             raise ValueError(f"deepreduce: {name} is {shown(coder)}: give one of {allowed}")
     positions: dict[str | None, PositionCode] = {
-        None: Raw32(), "rle": RunLength(), "huffman": IndexHuffman(),
-    }  # fmt: skip
+        None: Raw32(),
+        "rle": RunLength(),
+        "huffman": IndexHuffman(),
+    }
     if index is not None and index.startswith("bloom_"):
         positions[index] = Bloom(eps, index.removeprefix("bloom_"))
     quantizers: dict[str | None, Quantizer] = {  # QSGD of 7 bits, sign and level in 127 symbols
-        "fit_poly": FitPoly(), "fit_dexp": FitDExp(), "qsgd": qsgd(63, 512),
-    }  # fmt: skip
+        "fit_poly": FitPoly(),
+        "fit_dexp": FitDExp(),
+        "qsgd": qsgd(63, 512),
+    }
     symbols: SymbolCode = Deflate() if value == "deflate" else Fixed()
     sparse, quantizer = Nonzero() if p == 1 else TopK(p), quantizers.get(value, Float32())
     return ErrorFeedback(PerTensor(Pipeline(sparse, quantizer, positions[index], symbols)))

@@ -182,11 +182,15 @@ def lacking(kind: str, thing: Any) -> list[str]:
     from compressors import base, parts  # with the first class that is checked
 
     contracts: tuple[type, ...] = {
-        "sparsifier": (parts.Sparsifier,), "quantizer": (parts.Quantizer,),
-        "positions": (parts.PositionCode,), "symbols": (parts.SymbolCode,),
-        "coder": (parts.PositionCode, parts.SymbolCode), "codec": (base.VectorCodec,),
-        "compressor": (base.Compressor,), "method": (base.Compressor,),
-    }[kind]  # fmt: skip
+        "sparsifier": (parts.Sparsifier,),
+        "quantizer": (parts.Quantizer,),
+        "positions": (parts.PositionCode,),
+        "symbols": (parts.SymbolCode,),
+        "coder": (parts.PositionCode, parts.SymbolCode),
+        "codec": (base.VectorCodec,),
+        "compressor": (base.Compressor,),
+        "method": (base.Compressor,),
+    }[kind]
     settings = getattr(thing, "__dataclass_fields__", {})  # a default may be missing
     missing = []
     for contract in contracts:

@@ -27,24 +27,33 @@ def _table1(d: int) -> list[TableDict]:
     from compressors.theory import speedups  # with the rows: a list of tables needs no torch
 
     return [
-        {"approach": row.approach, "low": row.low, "high": row.high, "printed": row.printed,
-         "note": row.note}
+        {
+            "approach": row.approach,
+            "low": row.low,
+            "high": row.high,
+            "printed": row.printed,
+            "note": row.note,
+        }
         for row in speedups.table1(d)
-    ]  # fmt: skip
+    ]
 
 
 def _table_i(_: int) -> list[TableDict]:
     from compressors.theory import sbc
 
     return [
-        {"method": row.method, "temporal": _range(row.least.temporal, row.largest.temporal),
-         "gradient": _range(row.least.gradient, row.largest.gradient),
-         "value_bits": _range(row.least.value_bits, row.largest.value_bits),
-         "position_bits": _range(row.least.position_bits, row.largest.position_bits),
-         "compression": _range(row.largest.compression, row.least.compression),
-         "printed": row.printed, "note": row.note}
+        {
+            "method": row.method,
+            "temporal": _range(row.least.temporal, row.largest.temporal),
+            "gradient": _range(row.least.gradient, row.largest.gradient),
+            "value_bits": _range(row.least.value_bits, row.largest.value_bits),
+            "position_bits": _range(row.least.position_bits, row.largest.position_bits),
+            "compression": _range(row.largest.compression, row.least.compression),
+            "printed": row.printed,
+            "note": row.note,
+        }
         for row in sbc.table_i()
-    ]  # fmt: skip
+    ]
 
 
 def _range(one: float, other: float) -> list[float]:
@@ -61,11 +70,16 @@ def _bounds(d: int) -> list[TableDict]:
         method = parse(row.example)
         row_bound, bits = bound(method, d), expected_bits(method, d)
         rows.append(
-            {"name": row.name, "method": row.example, "class": row_bound.kind,
-             "omega": row_bound.omega, "delta": row_bound.delta,
-             "expected_bits": None if bits is None else bits.total / d,
-             "note": row_bound.note}
-        )  # fmt: skip
+            {
+                "name": row.name,
+                "method": row.example,
+                "class": row_bound.kind,
+                "omega": row_bound.omega,
+                "delta": row_bound.delta,
+                "expected_bits": None if bits is None else bits.total / d,
+                "note": row_bound.note,
+            }
+        )
     return rows
 
 
@@ -80,11 +94,16 @@ def _position_bits(_: int) -> list[TableDict]:
     for p in _SHARES:
         best = positions.best_golomb(p)
         rows.append(
-            {"p": p, "b": rice_parameter(p), "eq5": positions.ideal_position_bits(p),
-             "entropy": positions.entropy_bits(p), "golomb_m": best,
-             "golomb_bits": positions.golomb_bits(p, best),
-             "printed": 8.38 if p == 0.01 else None}
-        )  # fmt: skip
+            {
+                "p": p,
+                "b": rice_parameter(p),
+                "eq5": positions.ideal_position_bits(p),
+                "entropy": positions.entropy_bits(p),
+                "golomb_m": best,
+                "golomb_bits": positions.golomb_bits(p, best),
+                "printed": 8.38 if p == 0.01 else None,
+            }
+        )
     return rows
 
 
@@ -99,16 +118,20 @@ def _dithering(d: int) -> list[TableDict]:
         natural = dithering.natural_levels(s)
         same, many = (dithering.standard_levels(u) for u in (s, 2 ** (s - 1)))
         rows.append(
-            {"s": s, "natural_omega": dithering.natural_omega(d, s),
-             "natural_equal": dithering.equal_entries_variance(d, natural),
-             "natural_gaussian": normal(natural),
-             "same_omega": dithering.standard_omega(d, s),
-             "same_gaussian": normal(same),
-             "many_omega": dithering.standard_omega(d, 2 ** (s - 1)),
-             "many_gaussian": normal(many),
-             "theorem8_gain": dithering.variance_gain(s), "natural_bits": (2 * s).bit_length(),
-             "many_bits": (2**s).bit_length()}
-        )  # fmt: skip
+            {
+                "s": s,
+                "natural_omega": dithering.natural_omega(d, s),
+                "natural_equal": dithering.equal_entries_variance(d, natural),
+                "natural_gaussian": normal(natural),
+                "same_omega": dithering.standard_omega(d, s),
+                "same_gaussian": normal(same),
+                "many_omega": dithering.standard_omega(d, 2 ** (s - 1)),
+                "many_gaussian": normal(many),
+                "theorem8_gain": dithering.variance_gain(s),
+                "natural_bits": (2 * s).bit_length(),
+                "many_bits": (2**s).bit_length(),
+            }
+        )
     return rows
 
 
@@ -119,15 +142,19 @@ def _deepreduce(d: int) -> list[TableDict]:
     for epsilon in (0.0001, 0.001, 0.004, 0.01, 0.1):
         sent = d / 100
         rows.append(
-            {"epsilon": epsilon, "filter_bits": deepreduce.filter_bits(1, epsilon),
-             "hashes": deepreduce.filter_hashes(epsilon),
-             "positives": deepreduce.expected_positives(sent, d, epsilon) / sent,
-             "p0_bits": deepreduce.p0_bits_an_index(0.01, epsilon),
-             "p0_delta": deepreduce.p0_delta(sent, d, epsilon),
-             "p1_error": deepreduce.p1_expected_error(
-                 sent, deepreduce.expected_positives(sent, d, epsilon)),
-             "golomb_bits": positions.ideal_position_bits(0.01)}
-        )  # fmt: skip
+            {
+                "epsilon": epsilon,
+                "filter_bits": deepreduce.filter_bits(1, epsilon),
+                "hashes": deepreduce.filter_hashes(epsilon),
+                "positives": deepreduce.expected_positives(sent, d, epsilon) / sent,
+                "p0_bits": deepreduce.p0_bits_an_index(0.01, epsilon),
+                "p0_delta": deepreduce.p0_delta(sent, d, epsilon),
+                "p1_error": deepreduce.p1_expected_error(
+                    sent, deepreduce.expected_positives(sent, d, epsilon)
+                ),
+                "golomb_bits": positions.ideal_position_bits(0.01),
+            }
+        )
     return rows
 
 

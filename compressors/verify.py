@@ -95,18 +95,24 @@ def _updates() -> dict[str, dict[str, Tensor]]:
         return new(drawn.standard_normal(shape, np.float32))
 
     edges = {
-        "zeros": np.zeros(40), "one entry": np.full(1, -2.5), "scalar": np.array(1.5),
-        "one zero": np.zeros(1), "empty": np.zeros(0), "empty matrix": np.zeros((3, 0)),
-        "equal entries": np.full((5, 8), -2.0), "few entries": np.eye(40)[7],
-    }  # fmt: skip
+        "zeros": np.zeros(40),
+        "one entry": np.full(1, -2.5),
+        "scalar": np.array(1.5),
+        "one zero": np.zeros(1),
+        "empty": np.zeros(0),
+        "empty matrix": np.zeros((3, 0)),
+        "equal entries": np.full((5, 8), -2.0),
+        "few entries": np.eye(40)[7],
+    }
     special = {title: new(x.astype(np.float32)) for title, x in edges.items()}
     vector = normal(7)
     return {
         "random values": {"matrix": normal(30, 64), "vector": vector},
         **{title: {"w": x} for title, x in special.items()},
         "all of these in one message": {"vector": vector, **special},
-        "a large tensor": {"w": normal(300_000)}, "no tensors": {},
-    }  # fmt: skip
+        "a large tensor": {"w": normal(300_000)},
+        "no tensors": {},
+    }
 
 
 def _messages(compressor: Compressor, update: Tensors) -> None:

@@ -7,8 +7,15 @@ from compressors.segments.plan import plan_of
 
 PAGE = Path(__file__).with_name("catalogue.md")
 KINDS = (
-    "method", "compressor", "codec", "sparsifier", "quantizer", "positions", "symbols", "coder",
-)  # fmt: skip
+    "method",
+    "compressor",
+    "codec",
+    "sparsifier",
+    "quantizer",
+    "positions",
+    "symbols",
+    "coder",
+)
 
 WHOLE = ("method", "compressor", "codec")
 """Kinds whose rows say how they differ from their papers."""
@@ -32,14 +39,24 @@ def page() -> str:
     for kind in (k for k in KINDS if any(row.kind == k for row in CATALOGUE.values())):
         whole = kind in WHOLE
         told = " differs from its paper |" if whole else ""
-        lines += [f"## {kind}", "",
-                  f"| name | what | source | example | stands for |{told} on a GPU |",
-                  "| --- " * (6 + whole) + "|"]  # fmt: skip
+        lines += [
+            f"## {kind}",
+            "",
+            f"| name | what | source | example | stands for |{told} on a GPU |",
+            "| --- " * (6 + whole) + "|",
+        ]
         for row in (r for r in CATALOGUE.values() if r.kind == kind):
             method = parse(row.example)
             where = "host" if plan_of(method) is None else "kernels"
-            cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
-                     f"`{text(method)}`", *([row.differs] if whole else []), where)  # fmt: skip
+            cells = (
+                f"`{row.name}`",
+                row.title,
+                row.source,
+                f"`{row.example}`",
+                f"`{text(method)}`",
+                *([row.differs] if whole else []),
+                where,
+            )
             lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

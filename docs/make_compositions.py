@@ -33,8 +33,10 @@ ALL = {"min_train_nodes": CLIENTS, "min_available_nodes": CLIENTS, "fraction_eva
 SBC, TOPK = "sbc(0.1)", "per_tensor(topk(0.1) | float32 | golomb)"
 FIXED = {"noise_multiplier": 0.0, "clipping_norm": CLIP, "num_sampled_clients": CLIENTS}
 ADAPTIVE = {
-    "noise_multiplier": 0.0, "initial_clipping_norm": CLIP, "num_sampled_clients": CLIENTS,
-}  # fmt: skip
+    "noise_multiplier": 0.0,
+    "initial_clipping_norm": CLIP,
+    "num_sampled_clients": CLIENTS,
+}
 START = ArrayRecord({"w": Array(np.zeros(ENTRIES, np.float32))})
 _BETWEEN = re.compile(r"(<!-- compositions -->\n).*?(<!-- end of compositions -->)", re.DOTALL)
 
@@ -141,7 +143,7 @@ def logged(mods: Sequence[Any]) -> str:
         log.setLevel(logging.CRITICAL)
     equal = np.array_equal(model, run(Compressed(FedAvg(**ALL), parse(TOPK)), [compressing()]))
     text = [line for line in lines if line.startswith(("Outgoing m", "Total array elements sent"))]
-    return f"{'right' if equal else 'wrong'}|logs \"{text[0]}\""
+    return f'{"right" if equal else "wrong"}|logs "{text[0]}"'
 
 
 def inner(name: str, **settings: Any) -> Callable[[], Strategy]:
@@ -156,10 +158,12 @@ def inner(name: str, **settings: Any) -> Callable[[], Strategy]:
 def of_strategies() -> Iterator[tuple[str, str, str]]:
     """Every strategy of ``flwr.serverapp.strategy``, inside; those that wrap, around as well."""
     own = {
-        "FedProx": {"proximal_mu": 0.1}, "Krum": {"num_malicious_nodes": 1},
+        "FedProx": {"proximal_mu": 0.1},
+        "Krum": {"num_malicious_nodes": 1},
         "MultiKrum": {"num_malicious_nodes": 1, "num_nodes_to_select": 2},
-        "QFedAvg": {"client_learning_rate": 0.1}, "FedAvgM": {"server_momentum": 0.5},
-    }  # fmt: skip
+        "QFedAvg": {"client_learning_rate": 0.1},
+        "FedAvgM": {"server_momentum": 0.5},
+    }
     for name in sorted({*flower.__all__} - {"Result", "Strategy"}):
         ours, make = f"Compressed({name})", inner(name, **own.get(name, {}))
         if name.startswith("FedXgb"):
@@ -174,8 +178,11 @@ def of_strategies() -> Iterator[tuple[str, str, str]]:
         else:
             yield name, ours, same(make, alike="ServerSide" in name)
         if "ServerSide" in name:
-            yield name, ours, clipped(lambda make=make: Compressed(make(), parse(SBC)),
-                                      [compressing(SBC)])  # fmt: skip
+            yield (
+                name,
+                ours,
+                clipped(lambda make=make: Compressed(make(), parse(SBC)), [compressing(SBC)]),
+            )
         if name.startswith("DifferentialPrivacy"):
             wrap = ADAPTIVE if "Adaptive" in name else FIXED
             around = lambda n=name, w=wrap: getattr(flower, n)(  # noqa: E731
@@ -244,15 +251,18 @@ def rows() -> list[tuple[str, str, str, str]]:
 def table() -> str:
     """The table of the CSV."""
     with CSV.open(encoding="utf-8") as file:
-        lines = [f"| {' | '.join(x.replace('|', chr(92) + '|') for x in row)} |"
-                 for row in csv.reader(file)]  # fmt: skip
+        lines = [
+            f"| {' | '.join(x.replace('|', chr(92) + '|') for x in row)} |"
+            for row in csv.reader(file)
+        ]
     return "\n".join([lines[0], "| --- | --- | --- | --- |", *lines[1:]])
 
 
 def page() -> str:
     """The page with the table of the CSV in it."""
-    return _BETWEEN.sub(lambda match: f"{match[1]}{table()}\n{match[2]}",
-                        PAGE.read_text(encoding="utf-8"))  # fmt: skip
+    return _BETWEEN.sub(
+        lambda match: f"{match[1]}{table()}\n{match[2]}", PAGE.read_text(encoding="utf-8")
+    )
 
 
 if __name__ == "__main__":

@@ -47,11 +47,20 @@ def small(picture: Path, out: Path) -> None:
 def photograph(page: Path, out: Path) -> None:
     """The head of a page, as a browser shows it."""
     subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu",
-         "--window-size=1100,1000", "--virtual-time-budget=5000", f"--screenshot={out}",
-         page.resolve().as_uri()],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--disable-gpu",
+            "--window-size=1100,1000",
+            "--virtual-time-budget=5000",
+            f"--screenshot={out}",
+            page.resolve().as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+    )
 
 
 def main(out: Path) -> None:

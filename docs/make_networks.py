@@ -23,8 +23,9 @@ def page() -> str:
     """The page, its tables made from the presets."""
     text = PAGE.read_text(encoding="utf-8")
     for mark, lines in {
-        "presets": table("preset", PRESETS), "devices": table("device", DEVICE_PROFILES),
-    }.items():  # fmt: skip
+        "presets": table("preset", PRESETS),
+        "devices": table("device", DEVICE_PROFILES),
+    }.items():
         between = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", re.DOTALL)
         text = between.sub(rf"\1{lines}\n\2", text)
     return text

@@ -26,10 +26,14 @@ TABLE, PAGE = HERE / "pairs.csv", HERE / "pairs.md"
 WRAPPED = run_path(str(HERE / "wrap.py"))["wrapped"]
 
 BASE: dict[str, Any] = {
-    "task": "digits", "clients": 4, "temporal": 2, "iterations": 4, "batch_size": 8,
+    "task": "digits",
+    "clients": 4,
+    "temporal": 2,
+    "iterations": 4,
+    "batch_size": 8,
     "method": "topk(0.1) | float32 | golomb",
     "network": "up=2Mbit, down=8Mbit, latency=30ms, compute=lognormal(20ms, 0.7)",
-}  # fmt: skip
+}
 """What all runs have: two rounds of two local iterations, on links."""
 
 _ONE = {"temporal": 1, "iterations": 2}
@@ -53,7 +57,8 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "diana": {"strategy": "diana", "method": "diana(qsgd(7))"},
     "fetchsgd": {"strategy": "fetchsgd", "method": "fetchsgd(0.05)", "momentum": 0.0},
     "secagg": {
-        "strategy": "secagg(0)", "method": "secagg(8, 0.5, 10)",  # two replies, of 6 ms each
+        "strategy": "secagg(0)",
+        "method": "secagg(8, 0.5, 10)",  # two replies, of 6 ms each
         "network": "up=40Mbit, down=80Mbit, latency=20ms, compute=lognormal(20ms, 0.7)",
     },
     "fedper": {"strategy": "fedper"},
@@ -82,7 +87,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     "a compressed downlink": {"downlink": "ef(topk(0.2) | float32 | golomb)"},
     "a relayed downlink": {"downlink": "relay"},
     "catch-up": {
-        "downlink": "ef(topk(0.2) | float32 | golomb)", "catch_up": True, "cohort": 2,
+        "downlink": "ef(topk(0.2) | float32 | golomb)",
+        "catch_up": True,
+        "cohort": 2,
     },
     "a controller": {"controller": "adacomm(2)"},
     "n > 1": {"temporal": 2, "iterations": 4},
@@ -102,7 +109,7 @@ FEATURES: dict[str, dict[str, Any]] = {
         "stop_at_joules": 1e6,
     },
     "a battery": {"network": "4g, compute=20ms, energy_up=1uJ/bit, battery=uniform(1J, 2J)"},
-}  # fmt: skip
+}
 """What each adds to the settings of an algorithm."""
 
 _TRACE = "client,seconds,up,down\n*,0,2000000,8000000\n*,1,1000000,4000000\n"
@@ -119,16 +126,17 @@ class Pair(NamedTuple):
 def with_batch_norm() -> nn.Module:
     """A small model whose statistics travel."""
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
         nn.Linear(256, 10),
-    )  # fmt: skip
+    )
 
 
 def settings(algorithm: str, feature: str, trace: Path) -> dict[str, Any]:
     """The settings of a pair, as ``RunConfig.of`` takes them."""
-    TASKS.setdefault(
-        "digits_bn", replace(TASKS["digits"], name="digits_bn", build=with_batch_norm)
-    )
+    TASKS.setdefault("digits_bn", replace(TASKS["digits"], name="digits_bn", build=with_batch_norm))
     merged = BASE | ALGORITHMS[algorithm] | FEATURES[feature]
     return merged | {"network": merged["network"].format(trace=trace)}
 
@@ -157,8 +165,14 @@ def pairs() -> list[Pair]:
         with TemporaryDirectory() as folder:
             for feature in FEATURES:
                 tried.append(Pair(algorithm, feature, refusal(algorithm, feature, Path(folder))))
-        print(algorithm, sum(not pair.refusal for pair in tried if pair.algorithm == algorithm),
-              "of", len(FEATURES), file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            algorithm,
+            sum(not pair.refusal for pair in tried if pair.algorithm == algorithm),
+            "of",
+            len(FEATURES),
+            file=sys.stderr,
+            flush=True,
+        )
     return tried
 
 

@@ -23,9 +23,15 @@ FIELDS = ("method", "strategy", "seed", "accuracy", "up_bits", "epsilon")
 def config(method: str, strategy: str, seed: int) -> RunConfig:
     """8 rounds of 3 iterations on 40 clients, all of them in every round."""
     return RunConfig.of(
-        method=method, strategy=strategy, seed=seed, clients=40, temporal=3, rounds=8, lr=0.1,
+        method=method,
+        strategy=strategy,
+        seed=seed,
+        clients=40,
+        temporal=3,
+        rounds=8,
+        lr=0.1,
         evaluate_every=8,
-    )  # fmt: skip
+    )
 
 
 def read() -> list[dict[str, str]]:
@@ -48,9 +54,13 @@ def train() -> None:
                 done = run(config(method, strategy, seed), progress=False).summary
                 epsilon = done.get("epsilon")
                 values = (
-                    method, strategy, str(seed), f"{100 * done['metric']:.2f}",
-                    f"{done['up_wire_bits']:.0f}", "" if epsilon is None else f"{epsilon:.4f}",
-                )  # fmt: skip
+                    method,
+                    strategy,
+                    str(seed),
+                    f"{100 * done['metric']:.2f}",
+                    f"{done['up_wire_bits']:.0f}",
+                    "" if epsilon is None else f"{epsilon:.4f}",
+                )
                 rows.append(dict(zip(FIELDS, values, strict=True)))
                 write(rows)
                 print(*values, file=sys.stderr, flush=True)

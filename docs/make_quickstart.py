@@ -26,8 +26,12 @@ from strategies.channel.framing import Travel, Wire
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CSV, PAGE = Path(__file__).with_name("quickstart.csv"), Path(__file__).with_name("flower.md")
-APPS = {"quickstart": "quickstart", "batchnorm": "batchnorm", "sklearn": "sklearnexample",
-        "huggingface": "hfexample"}  # fmt: skip
+APPS = {
+    "quickstart": "quickstart",
+    "batchnorm": "batchnorm",
+    "sklearn": "sklearnexample",
+    "huggingface": "hfexample",
+}
 """Folders of ``examples``, each of which has a twin with ``-sbc`` behind it, and their packages."""
 
 _FEW = {"nodes": 10, "rounds": 30, "clients": 10, "cohort": 3}

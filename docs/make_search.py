@@ -35,7 +35,11 @@ DOCS = Path(__file__).parent
 PLANE = DOCS.parent / "experiments" / "sbc-matrix" / "results" / "digits" / "matrix.csv"
 BUDGET, TRIALS, SEEDS, CELLS = 20e3, 400, 3, 3
 BASE = RunConfig(
-    task="digits", method="raw", temporal=1, clients=2, iterations=243,
+    task="digits",
+    method="raw",
+    temporal=1,
+    clients=2,
+    iterations=243,
     training=Training(batch_size=32),
 )
 _ENTRIES = 21386
@@ -57,12 +61,20 @@ def best_cells() -> pd.DataFrame:
 def plane_cells() -> list[Cell]:
     """The runs of these cells on the fresh seeds."""
     return [
-        Cell.of(replace(
-            BASE, method=row["method"], temporal=int(row["temporal"]), gradient=row["gradient"],
-            seed=seed, stop_at_bits=BUDGET, evaluation=Evaluation(every=1),
-        ))
-        for row in best_cells().to_dict("records") for seed in range(1, 1 + SEEDS)
-    ]  # fmt: skip
+        Cell.of(
+            replace(
+                BASE,
+                method=row["method"],
+                temporal=int(row["temporal"]),
+                gradient=row["gradient"],
+                seed=seed,
+                stop_at_bits=BUDGET,
+                evaluation=Evaluation(every=1),
+            )
+        )
+        for row in best_cells().to_dict("records")
+        for seed in range(1, 1 + SEEDS)
+    ]
 
 
 def rows(result: SearchResult, out: Path) -> pd.DataFrame:
@@ -95,8 +107,10 @@ def markdown(table: pd.DataFrame) -> str:
         lot = SeedScores(points, ())
         mean, seeds = lot.metric(), ", ".join(f"{a:.4f}" for a in own["accuracy"])
         setting = str(setting).replace("|", "\\|")  # coders
-        lines.append(f"| {by} | {setting} | {mean.value:.4f} ± {mean.half:.4f} | {seeds} "
-                     f"| {units.bits(lot.bits())} |")  # fmt: skip
+        lines.append(
+            f"| {by} | {setting} | {mean.value:.4f} ± {mean.half:.4f} | {seeds} "
+            f"| {units.bits(lot.bits())} |"
+        )
     return "\n".join(lines)
 
 
@@ -115,9 +129,13 @@ def finalists() -> list[Finalist]:
     for (by, setting), own in ranked.groupby(["found by", "setting"], sort=False):
         told = _SETTING.fullmatch(str(setting))
         assert told is not None, setting
-        params = {"method": told["method"], "coder": told["coder"] or OWN_CODER,
-                  "temporal": int(told["temporal"]), "lr": float(told["lr"]),
-                  "gradient": None if told["gradient"] is None else float(told["gradient"])}
+        params = {
+            "method": told["method"],
+            "coder": told["coder"] or OWN_CODER,
+            "temporal": int(told["temporal"]),
+            "lr": float(told["lr"]),
+            "gradient": None if told["gradient"] is None else float(told["gradient"]),
+        }
         held = SeedScores(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())
         found.append(Finalist(-1, params, None, SeedScores((), ()), held, "tie" in str(by), BASE))
     return found

@@ -33,9 +33,16 @@ def config(method: str, strategy: str, dropout: str, seed: int) -> RunConfig:
     """8 rounds of 3 iterations on 10 clients, all of them in every round."""
     more: dict[str, Any] = {"dropout": dropout} if dropout else {}
     return RunConfig.of(
-        method=method, strategy=strategy, seed=seed, clients=10, temporal=3, rounds=8, lr=0.1,
-        evaluate_every=8, **more,
-    )  # fmt: skip
+        method=method,
+        strategy=strategy,
+        seed=seed,
+        clients=10,
+        temporal=3,
+        rounds=8,
+        lr=0.1,
+        evaluate_every=8,
+        **more,
+    )
 
 
 def sizes(clients: int) -> tuple[int, int]:

@@ -49,9 +49,11 @@ def page() -> str:
         own = [one for one in SETTINGS.values() if one.group == name]
         lines += [f"## {kind.__name__}, `[{name}]`", "", first, *rows(own, "field")]
     lines += [
-        "## Settings of the strategy", "", TAIL.rstrip(),
+        "## Settings of the strategy",
+        "",
+        TAIL.rstrip(),
         *rows([*FLAGS.values()], "in the strategy"),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 

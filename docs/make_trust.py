@@ -107,9 +107,12 @@ class Clipped(Mean):
 
 
 RULES = {
-    "mean": Mean, "median": Median, "trimmed mean": Trimmed, "Krum": Krum,
+    "mean": Mean,
+    "median": Median,
+    "trimmed mean": Trimmed,
+    "Krum": Krum,
     "norm clipping": Clipped,
-}  # fmt: skip
+}
 
 
 def flipped(folder: Path | None, download: bool) -> Data:
@@ -128,9 +131,16 @@ def config(method: str, attack: str, rule: Mean, seed: int) -> RunConfig:
     if attack == "label-flip":
         task = replace(TASKS["digits"], name="digits_flipped", load=flipped)
     return RunConfig.of(
-        task=task, method=method, strategy=rule, seed=seed, clients=CLIENTS, temporal=3,
-        iterations=60, partition="contiguous", evaluate_every=20,
-    )  # fmt: skip
+        task=task,
+        method=method,
+        strategy=rule,
+        seed=seed,
+        clients=CLIENTS,
+        temporal=3,
+        iterations=60,
+        partition="contiguous",
+        evaluate_every=20,
+    )
 
 
 def robust() -> list[dict[str, str]]:
@@ -139,8 +149,10 @@ def robust() -> list[dict[str, str]]:
     for method in METHODS:
         for name, kind in RULES.items():
             for attack, factor in ATTACKS.items():
-                runs = [run(config(method, attack, kind(factor), seed), progress=False)
-                        for seed in range(SEEDS)]  # fmt: skip
+                runs = [
+                    run(config(method, attack, kind(factor), seed), progress=False)
+                    for seed in range(SEEDS)
+                ]
                 scores = " ".join(f"{100 * done.summary['metric']:.2f}" for done in runs)
                 row = {"method": method, "rule": name, "attack": attack, "accuracy": scores}
                 rows.append(row)
@@ -149,9 +161,13 @@ def robust() -> list[dict[str, str]]:
 
 
 NOISY = (
-    "per_tensor(topk(0.01) | float32 | golomb)", "sbc(0.01)",
-    "per_tensor(threshold(0.01) | float32 | golomb)", "qsgd(15) | huffman", "cnat", "raw",
-)  # fmt: skip
+    "per_tensor(topk(0.01) | float32 | golomb)",
+    "sbc(0.01)",
+    "per_tensor(threshold(0.01) | float32 | golomb)",
+    "qsgd(15) | huffman",
+    "cnat",
+    "raw",
+)
 SIGMAS = (0.0, 0.01, 0.1, 1.0)
 
 
@@ -188,8 +204,9 @@ def marked(scores: list[float], base: list[float]) -> str:
 
 def tables(robust: list[dict[str, str]], noise: list[dict[str, str]]) -> dict[str, str]:
     """Both tables in Markdown."""
-    scores = {(r["method"], r["rule"], r["attack"]): [*map(float, r["accuracy"].split())]
-              for r in robust}  # fmt: skip
+    scores = {
+        (r["method"], r["rule"], r["attack"]): [*map(float, r["accuracy"].split())] for r in robust
+    }
     lines = [f"| method | rule | {' | '.join(ATTACKS)} |", "| --- " * (2 + len(ATTACKS)) + "|"]
     for method in METHODS:
         base = scores[method, "mean", "nobody"]

@@ -53,8 +53,9 @@ def printed(command: str) -> pd.DataFrame:
         assert program == "fedsim", command
         done = subprocess.run(
             [sys.executable, "-m", "fedsim", *arguments, "--json", "--out", folder],
-            capture_output=True, text=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         raise SystemExit(f"{command}: {done.stderr}")
     document = json.loads(done.stdout)

@@ -13,15 +13,32 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
-    "*.md", "docs/*.md", "docs/*.png", "docs/gallery/*.png", "docs/*.svg", "docs/*.css",
-    "docs/*.conf", "benchmarks/*.md", "benchmarks/*.png", "benchmarks/*.csv",
-    "experiments/*/README.md", "experiments/*/results/**/*.png", "experiments/*/results/**/*.csv",
-    "experiments/*/results/**/*.md", "notebooks/*.ipynb",
-)  # fmt: skip
+    "*.md",
+    "docs/*.md",
+    "docs/*.png",
+    "docs/gallery/*.png",
+    "docs/*.svg",
+    "docs/*.css",
+    "docs/*.conf",
+    "benchmarks/*.md",
+    "benchmarks/*.png",
+    "benchmarks/*.csv",
+    "experiments/*/README.md",
+    "experiments/*/results/**/*.png",
+    "experiments/*/results/**/*.csv",
+    "experiments/*/results/**/*.md",
+    "notebooks/*.ipynb",
+)
 PACKAGES = (
-    "fedsim", "fedsim.show.plot", "fedsim.tasks", "fedsim.federation", "fedsim.network",
-    "compressors", "compressors.theory", "strategies",
-)  # fmt: skip
+    "fedsim",
+    "fedsim.show.plot",
+    "fedsim.tasks",
+    "fedsim.federation",
+    "fedsim.network",
+    "compressors",
+    "compressors.theory",
+    "strategies",
+)
 """The packages of the reference: a page each, with what their ``__all__`` exports."""
 _CODE = re.compile(r"`[^`]+`")
 

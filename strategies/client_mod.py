@@ -82,9 +82,14 @@ class _Mod:
     """See ``client_mod``."""
 
     def __init__(
-        self, uplink: Compressor, downlink: Compressor, template: ArrayRecord, seed: int,
-        buffers: Collection[str], frozen: Collection[str],
-    ) -> None:  # fmt: skip
+        self,
+        uplink: Compressor,
+        downlink: Compressor,
+        template: ArrayRecord,
+        seed: int,
+        buffers: Collection[str],
+        frozen: Collection[str],
+    ) -> None:
         check_method("uplink", uplink)
         check_method("downlink", downlink)
         check_record("template", template)

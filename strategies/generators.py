@@ -50,8 +50,9 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         if others:  # a step that hangs ends no run
             logging.getLogger(__name__).warning(
                 "a step has taken more than %d s and is not waited for; if it draws from torch's "
-                "global generator, this run cannot be repeated to the bit", _PATIENCE_SECONDS,
-            )  # fmt: skip
+                "global generator, this run cannot be repeated to the bit",
+                _PATIENCE_SECONDS,
+            )
         before = states(device)
         for generator in _generators(device):
             generator.manual_seed(seed)

@@ -31,11 +31,14 @@ if not torch.cuda.is_available():
 from compressors import ROWS, compress, decompress, parse
 
 SHARED = {
-    "test_on_ray": "ray", "test_parallel": "ray", "test_ray_beside": "ray",
+    "test_on_ray": "ray",
+    "test_parallel": "ray",
+    "test_ray_beside": "ray",
     "test_two_nodes": "ray",
-    "test_deployed_run": "deployment", "test_deployed_server_kill": "deployment",
+    "test_deployed_run": "deployment",
+    "test_deployed_server_kill": "deployment",
     "test_flower_app": "deployment",
-}  # fmt: skip
+}
 """By file, what its tests share with those of other files."""
 
 

@@ -22,8 +22,12 @@ from fedsim.settings.config import RunConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
 SHARED: dict[str, Any] = {
-    "task": "digits", "clients": 6, "iterations": 4, "temporal": 2, "method": "sbc(0.1)",
-}  # fmt: skip
+    "task": "digits",
+    "clients": 6,
+    "iterations": 4,
+    "temporal": 2,
+    "method": "sbc(0.1)",
+}
 LINKS = {"network": "4g, compute=20ms"}
 RUNS: list[tuple[dict[str, Any], set[str]]] = [
     ({}, {WAITING}),
@@ -47,8 +51,12 @@ def test_a_run_has_the_columns_whose_condition_it_meets(
     settings: dict[str, Any], met: set[str]
 ) -> None:
     result = run(RunConfig.of(**SHARED, **settings))
-    tables = {"rounds.parquet": result.rounds, "clients.parquet": result.clients,
-              "layers.parquet": result.layers, "summary.csv": frame([result.summary])}  # fmt: skip
+    tables = {
+        "rounds.parquet": result.rounds,
+        "clients.parquet": result.clients,
+        "layers.parquet": result.layers,
+        "summary.csv": frame([result.summary]),
+    }
     types = {int: "int64", float: "float64", bool: "bool"}
     for file, table in tables.items():
         specs = [spec for spec in TABLES[file] if not spec.when or met & {*spec.when}]

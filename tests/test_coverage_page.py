@@ -33,9 +33,10 @@ NUMBERED = {
 
 STATES = {"done", "partly", "left out"}
 AS_PUBLISHED = {
-    "Sparse Binary Compression": ("Table I",), "Gradient dropping": ("Fig. 1",),
+    "Sparse Binary Compression": ("Table I",),
+    "Gradient dropping": ("Fig. 1",),
     "Natural compression": ("Fig. 1", "Fig. 16 to 18"),
-}  # fmt: skip
+}
 """Items that an experiment runs as the paper has them: theory, and vectors of normal entries."""
 
 LACKS = re.compile(
@@ -80,8 +81,11 @@ def sections() -> dict[str, list[Item]]:
 
 
 SECTIONS = sections()
-ITEMS = [pytest.param(item, id=f"{title}: {', '.join(item.names)}")
-         for title, items in SECTIONS.items() for item in items]  # fmt: skip
+ITEMS = [
+    pytest.param(item, id=f"{title}: {', '.join(item.names)}")
+    for title, items in SECTIONS.items()
+    for item in items
+]
 
 
 def test_the_papers() -> None:

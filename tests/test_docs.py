@@ -42,8 +42,12 @@ def shortened(arguments: list[str]) -> list[str]:
         longest = max(int(n) for n in given.split(","))
         return [*arguments, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
     if arguments[0] == "search":
-        goal = [word for flag in ("--budget", "--target") if flag in arguments
-                for word in (flag, arguments[arguments.index(flag) + 1])]  # fmt: skip
+        goal = [
+            word
+            for flag in ("--budget", "--target")
+            if flag in arguments
+            for word in (flag, arguments[arguments.index(flag) + 1])
+        ]
         few = ["--trials", "2", "--seeds", "1", "--methods", "sbc, stc", "--iterations", "20"]
         return ["search", "--task", "digits", *goal, *few]
     if arguments[0] == "experiment":
@@ -63,9 +67,13 @@ def start(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     environment.pop("FEDSIM_DATA", None)
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=900,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -116,9 +124,10 @@ def prepared(made: Path) -> Path:
 # README's are run in order.
 _TYPED = [(p.name, c) for p in PAGES if p.name != "CONTRIBUTING.md" for c in commands(p)]
 COMMANDS = [
-    (page, " ".join(c), c) for i, (page, c) in enumerate(_TYPED)
+    (page, " ".join(c), c)
+    for i, (page, c) in enumerate(_TYPED)
     if shortened(c) not in [shortened(before) for _, before in _TYPED[:i]]
-]  # fmt: skip
+]
 
 
 def test_there_are_commands_to_be_run() -> None:
@@ -207,9 +216,12 @@ def test_readme_in_order(tmp_path: Path) -> None:
     assert typed[:2] == ["make demo", ". .venv/bin/activate"]
     done = subprocess.run(
         ["sh", "-e", "-c", "\n".join(typed)],
-        cwd=checkout(tmp_path), capture_output=True, text=True,
-        env={"PATH": os.defpath, "HOME": str(tmp_path)}, timeout=900,
-    )  # fmt: skip
+        cwd=checkout(tmp_path),
+        capture_output=True,
+        text=True,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        timeout=900,
+    )
     assert not done.returncode, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert (tmp_path / "plane" / "report.html").exists()
@@ -263,9 +275,11 @@ SWEEPS_ON_RAY = {"docs/own-compressor.md", "docs/own-task.md"}
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "block",
-    [pytest.param(b, id=b.page, marks=[pytest.mark.proof] if b.page in SWEEPS_ON_RAY else [])
-     for b in PYTHON],
-)  # fmt: skip
+    [
+        pytest.param(b, id=b.page, marks=[pytest.mark.proof] if b.page in SWEEPS_ON_RAY else [])
+        for b in PYTHON
+    ],
+)
 def test_python(block: Block, folder: Path) -> None:
     code = GIVEN.get(block.page, "") + named(block.text, folder)
     code = re.sub(r"SweepConfig\.of\((?![^)]*iterations=)", "SweepConfig.of(iterations=50, ", code)

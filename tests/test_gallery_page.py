@@ -48,6 +48,8 @@ def test_the_search_picture_is_what_the_code_draws_of_its_trials(tmp_path: Path)
         "import make_gallery, make_search; make_search.picture(out); make_gallery.small(out, out)"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "new.png"], check=True, cwd=ROOT)
-    one, new = (np.asarray(Image.open(file).convert("RGB")).astype(int)
-                for file in (committed, tmp_path / "new.png"))  # fmt: skip
+    one, new = (
+        np.asarray(Image.open(file).convert("RGB")).astype(int)
+        for file in (committed, tmp_path / "new.png")
+    )
     assert one.shape == new.shape and np.abs(one - new).mean() < 0.5

@@ -8,8 +8,10 @@ from compressors import parse, text
 
 PAGE = Path(__file__).parent.parent / "docs" / "grammar.md"
 LINES = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-EXAMPLES = [tuple(part.split("`")[1] for part in line.replace("\\|", "\0").split("|")[1:3])
-            for line in LINES]  # fmt: skip
+EXAMPLES = [
+    tuple(part.split("`")[1] for part in line.replace("\\|", "\0").split("|")[1:3])
+    for line in LINES
+]
 
 
 def test_there_are_ten() -> None:

@@ -102,3 +102,13 @@ def test_the_map_agrees_with_the_imports() -> None:
 def test_every_room_says_what_it_holds(package: str) -> None:
     for room in house.rooms(package):
         assert house.sentence(package, room).endswith("."), room
+
+
+def test_only_tables_keep_their_own_format() -> None:
+    count = {
+        str(file.relative_to(ROOT)): file.read_text(encoding="utf-8").count("# fmt" + ": skip")
+        for top in (*house.PACKAGES, "tests", "experiments", "benchmarks", "docs", "examples")
+        for file in (ROOT / top).rglob("*.py")
+    }
+    packages = sum(n for file, n in count.items() if file.split("/")[0] in house.PACKAGES)
+    assert packages <= 40 and sum(count.values()) <= 100

@@ -154,9 +154,13 @@ def test_ef_without_a_mask_that_was_stopped_goes_on_as_it_was_made(
 ) -> None:
     folder, seen = kept / "feedback-stopped", list[int]()
     typed = fedsim.RunConfig.of(
-        task="task.py:TASK", clients=2, evaluate_every=1, temporal=2, iterations=8,
+        task="task.py:TASK",
+        clients=2,
+        evaluate_every=1,
+        temporal=2,
+        iterations=8,
         method="ef(topk(0.1) | float32 | golomb)",
-    )  # fmt: skip
+    )
     assert not typed.plan.masks and from_toml(folder / "config.toml", trust_code=True).plan.masks
     with pytest.raises(fedsim.UsageError, match="momentum_masking True there, False here"):
         fedsim.run(typed.but(momentum_masking="off"), folder, progress=False)

@@ -141,8 +141,9 @@ def listed() -> dict[str, tuple[int, int]]:
 
 def counted() -> dict[str, tuple[int, int]]:
     """What :func:`listed` becomes."""
-    counts = {str(p.relative_to(ROOT)): (len(faults(p)), len(long_lines(p)))
-              for p in [*PAGES, *MODULES]}  # fmt: skip
+    counts = {
+        str(p.relative_to(ROOT)): (len(faults(p)), len(long_lines(p))) for p in [*PAGES, *MODULES]
+    }
     return {name: count for name, count in counts.items() if any(count)}
 
 
@@ -190,9 +191,14 @@ BAD = {
     "says, tells": "`fedsim doctor` says why.",
 }
 GOOD = [
-    "What is counted?", "It is no longer there.", "There is no rule.", "`is told` is refused.",
-    "p stands for density.", "e.g. a run, for example `sbc`.", "The round is over. It counts.",
-]  # fmt: skip
+    "What is counted?",
+    "It is no longer there.",
+    "There is no rule.",
+    "`is told` is refused.",
+    "p stands for density.",
+    "e.g. a run, for example `sbc`.",
+    "The round is over. It counts.",
+]
 
 
 @pytest.mark.parametrize("name", PATTERNS)

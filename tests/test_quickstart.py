@@ -53,8 +53,10 @@ def test_the_page_has_what_was_counted() -> None:
     assert text == table["page"]()
     for app, least in (("quickstart", 35), ("batchnorm", 30), ("sklearn", 25), ("huggingface", 75)):
         up, down, _, packed_up, packed_down, _ = rows()[app]
-        ups, downs = ((int(a.replace(",", "")), int(b.replace(",", "")))
-                      for a, b in ((up, packed_up), (down, packed_down)))  # fmt: skip
+        ups, downs = (
+            (int(a.replace(",", "")), int(b.replace(",", "")))
+            for a, b in ((up, packed_up), (down, packed_down))
+        )
         assert ups[0] > least * ups[1] and downs[0] > 7 * downs[1]
 
 

@@ -8,9 +8,10 @@ from tests.support.markdown import PAGES, ROOT, blocks
 STARTS = ("flwr ", "flower-superlink ", "flower-supernode ")
 SETTINGS = ("FLWR_TELEMETRY_ENABLED=0", "FLWR_DISABLE_UPDATE_CHECK=1")
 STARTING = [
-    str(page.relative_to(ROOT)) for page in PAGES
+    str(page.relative_to(ROOT))
+    for page in PAGES
     if any(line.startswith(STARTS) for block in blocks(page) for line in block.lines)
-]  # fmt: skip
+]
 """Pages that start a program of Flower's."""
 INSTALLING = ("docs/deploy.md", "docs/first-steps.md", "docs/flower.md", "docs/flower-engine.md")
 """Pages that say how to install, or where Flower is imported before fedsim."""

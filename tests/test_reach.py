@@ -62,11 +62,15 @@ def test_flower_is_allowed_one_minor_release_above_the_newest_that_was_tested() 
     major, minor = TESTED["flwr"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     asked = [
-        *project["project"]["dependencies"], *project["dependency-groups"]["node"],
+        *project["project"]["dependencies"],
+        *project["dependency-groups"]["node"],
         *project["project"]["optional-dependencies"]["ray"],
     ]
-    found = [line.partition(",")[2] for line in asked if line.startswith("flwr")
-             and not line.startswith("flwr-")]  # fmt: skip
+    found = [
+        line.partition(",")[2]
+        for line in asked
+        if line.startswith("flwr") and not line.startswith("flwr-")
+    ]
     assert found == [f"<{major}.{minor + 2}"] * 3
 
 

@@ -52,9 +52,13 @@ def do(tree: Path) -> Do:
     def run(command: str) -> "subprocess.CompletedProcess[str]":
         environment = os.environ | {"PYTHONPATH": str(tree)}
         return subprocess.run(
-            [sys.executable, *command.split()], cwd=tree, env=environment, capture_output=True,
-            text=True, timeout=900,
-        )  # fmt: skip
+            [sys.executable, *command.split()],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
 
     return run
 
@@ -135,10 +139,10 @@ def test_a_task_that_is_not_listed_is_unknown(tree: Path, do: Do) -> None:
     assert done.returncode == 2 and "halves" in done.stderr
 
 
-SETTING = '''    warmth: float = setting(
+SETTING = """    warmth: float = setting(
         1.0, "how warm it is", rule=Rule(lambda x: x < 9, "a number below 9")
     )
-'''
+"""
 """In the group ``Training``."""
 
 ASKED = """
@@ -229,8 +233,11 @@ def write_experiment(tree: Path, leave_out: str = "") -> Path:
     """Writes the files of the recipe, but for one."""
     folder = tree / "experiments" / "shares"
     folder.mkdir()
-    texts = {"experiment.toml": 'title = "Two shares"\nsource = "this test"\n',
-             "run.py": EXPERIMENT, "README.md": README}  # fmt: skip
+    texts = {
+        "experiment.toml": 'title = "Two shares"\nsource = "this test"\n',
+        "run.py": EXPERIMENT,
+        "README.md": README,
+    }
     for name, text in texts.items():
         if name != leave_out:
             (folder / name).write_text(text, encoding="utf-8")

@@ -86,12 +86,15 @@ def test_figures_are_those_of_the_tests() -> None:
     for words in (
         f"at most {number[int(MODELS)]} times the memory of the model",
         f"take more: {', '.join(own.values())} and {last} times.",
-        f"{len(bodies()) + 1} messages each", f"every column of {number[len(RUNS)]} runs",
-        f"{number[len(STRATEGIES)]} strategies; {LONG:,} replies of each", f"{inputs} inputs:",
-        f"{len(ODD)} files with", f"{len(SAMPLE)} files and folders of tests",
+        f"{len(bodies()) + 1} messages each",
+        f"every column of {number[len(RUNS)]} runs",
+        f"{number[len(STRATEGIES)]} strategies; {LONG:,} replies of each",
+        f"{inputs} inputs:",
+        f"{len(ODD)} files with",
+        f"{len(SAMPLE)} files and folders of tests",
         f"the gate draws {sum(OPERATIONS.values())} others",
         f"that is epsilon = {spent[1]:.0f}: no privacy to speak of. z = 10 gives {spent[10]:.1f}.",
-    ):  # fmt: skip
+    ):
         assert words in " ".join(TEXT.split()), words
 
 

@@ -82,10 +82,13 @@ class Environment:
 ENVIRONMENTS = {
     "pfl": Environment("pfl", ("pfl==0.6.0",), True, None, "pfl.aggregate.simulate"),
     "blazefl": Environment(
-        "blazefl", ("blazefl[contrib,reproducibility]==2.0.3",), False, (3, 12),
+        "blazefl",
+        ("blazefl[contrib,reproducibility]==2.0.3",),
+        False,
+        (3, 12),
         "blazefl.contrib",
     ),
-}  # fmt: skip
+}
 
 
 def newer_python(least: tuple[int, int]) -> str:

@@ -30,22 +30,33 @@ def main() -> None:
         return Data(x, y, x[few], y[few], "benchmark")
 
     TASKS["benchmark"] = replace(
-        MNIST_LENET5, name="benchmark", build=LeNet5, load=load, batch_size=32,
+        MNIST_LENET5,
+        name="benchmark",
+        build=LeNet5,
+        load=load,
+        batch_size=32,
         optimizer=lambda parameters: SGD(parameters, lr=LR),
-    )  # fmt: skip
+    )
     config = getattr(RunConfig, "of", RunConfig)(
-        task="benchmark", method=method, temporal=iterations, iterations=rounds * iterations,
-        clients=turns.work.clients, cohort=len(turns.work.cohorts[0]), evaluate_every=rounds,
-        checkpoint_every=rounds, workers=turns.processes,
-    )  # fmt: skip
+        task="benchmark",
+        method=method,
+        temporal=iterations,
+        iterations=rounds * iterations,
+        clients=turns.work.clients,
+        cohort=len(turns.work.cohorts[0]),
+        evaluate_every=rounds,
+        checkpoint_every=rounds,
+        workers=turns.processes,
+    )
 
     def pause(row: dict[str, Any]) -> None:
         turns.done(row["train_loss"])
         turns.wait()
 
     turns.wait()
-    told = {"callbacks": [pause]} if "callbacks" in signature(run).parameters else {
-        "progress": pause}  # fmt: skip
+    told = (
+        {"callbacks": [pause]} if "callbacks" in signature(run).parameters else {"progress": pause}
+    )
     with tempfile.TemporaryDirectory() as out:
         run(config, Path(out) / "run", **told)
 

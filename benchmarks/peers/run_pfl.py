@@ -17,9 +17,11 @@ def other_process() -> None:
     os.environ["PFL_WORKER_ADDRESSES"] = f"localhost:{port},localhost:{port + 1}"
     os.environ["PFL_WORKER_RANK"] = "0"
     subprocess.Popen(
-        [sys.executable, *sys.argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        [sys.executable, *sys.argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         env={**os.environ, "PFL_WORKER_RANK": "1"},
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

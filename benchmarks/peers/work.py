@@ -75,9 +75,15 @@ class Work:
             return pair[::-1] if pool_first else pair
 
         made = nn.Sequential(
-            nn.Conv2d(1, 20, 5), *squeezed(), nn.Conv2d(20, 50, 5), *squeezed(), nn.Flatten(),
-            nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10),
-        )  # fmt: skip
+            nn.Conv2d(1, 20, 5),
+            *squeezed(),
+            nn.Conv2d(20, 50, 5),
+            *squeezed(),
+            nn.Flatten(),
+            nn.Linear(800, 500),
+            nn.ReLU(),
+            nn.Linear(500, 10),
+        )
         with torch.no_grad():
             for p, w in zip(made.parameters(), self.start, strict=True):
                 p.copy_(w)

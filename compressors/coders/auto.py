@@ -77,9 +77,7 @@ class Auto:
             return 0
         return _NUMBER_BITS + min(written_bits(code, indices, n) for code in CANDIDATES)
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         if indices.size == 0:
             return indices

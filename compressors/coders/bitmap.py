@@ -28,9 +28,7 @@ class Bitmap:
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         return n if indices.size else 0
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size:

@@ -94,9 +94,7 @@ class Bloom:
         """Whether values of the written positions travel in order: the naive scheme."""
         return self.policy == "naive"
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes the filter; returns what the policy makes of its positives."""
         r = indices.size
         if r == 0:

@@ -37,9 +37,7 @@ class DeltaHuffman:
     codec_id: ClassVar[str] = "delta_huffman"
     needs_seed: ClassVar[bool] = False
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size == 0:

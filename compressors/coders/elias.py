@@ -103,9 +103,7 @@ class _Elias:
         check_rising(indices, n)
         return self._tables.bits(elias.count_gaps(indices))
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         out.reserve(self.position_bits(indices, n))
         heads, widths, _, shift = self._tables
@@ -135,9 +133,7 @@ class _Elias:
             numbers, out.words, out.position, heads, widths, shift
         )
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1:
@@ -244,9 +240,7 @@ class EliasGaps:
         out.reserve(kernel.elias_bits(numbers, widths.sum(0)))
         out.position = kernel.encode_elias(numbers, out.words, out.position, heads, widths, shift)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """``PayloadError`` where a gap leaves the tensor or a symbol its alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1 or k == 0:

@@ -44,9 +44,7 @@ class Exponents:
         fractions = (numbers & np.uint32(0x7FFFFF)) | (numbers >> np.uint32(31) << np.uint32(23))
         out.uints(fractions, 24)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The ``k`` symbols."""
         if alphabet != IEEE:
             return Ans().read_symbols(bits, k, alphabet, device)

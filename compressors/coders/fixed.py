@@ -66,9 +66,7 @@ class Fixed:
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         return indices.size * (n - 1).bit_length()
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         if indices.size:
             out.uints(indices.view(np.uint64), (n - 1).bit_length())
@@ -94,9 +92,7 @@ class Fixed:
             out.uints(numbers, width - 8, low=8)
             out.uints(numbers, 8)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1:
@@ -135,9 +131,7 @@ class Raw32:
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         return 32 * indices.size
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         if n > 1 << 32:
             raise UpdateError(f"raw32: a tensor of {n} entries has positions of more than 32 bits")

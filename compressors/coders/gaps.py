@@ -42,9 +42,11 @@ def gap_class(gap: int, t: int) -> int:
 
 
 def write_gaps(
-    indices: np.ndarray, n: int, out: BitWriter,
+    indices: np.ndarray,
+    n: int,
+    out: BitWriter,
     write_classes: Callable[[np.ndarray, int, BitWriter], None],
-) -> None:  # fmt: skip
+) -> None:
     """Writes the classes of all gaps by ``write_classes``, then the low bits of all gaps."""
     check_rising(indices, n)
     k = indices.size
@@ -59,9 +61,11 @@ def write_gaps(
 
 
 def read_gaps(
-    bits: BitReader, n: int, k: int,
+    bits: BitReader,
+    n: int,
+    k: int,
     read_classes: Callable[[BitReader, int, int], np.ndarray],
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The ``k`` indices below ``n``; ``PayloadError`` where gaps run past n or the end."""
     if k == 0:
         return np.empty(0, np.int64)
@@ -96,9 +100,7 @@ class Delta16:
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         return 16 * indices.size + (n - 1).bit_length() * int(bitmap.count_escapes(indices))
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         check_rising(indices, n)
         out.reserve(self.position_bits(indices, n))

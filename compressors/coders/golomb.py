@@ -141,9 +141,7 @@ class Golomb:
             else rice.count_rice_bits(indices, _log2(m))
         )
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         check_rising(indices, n)
         k = indices.size

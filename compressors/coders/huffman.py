@@ -114,16 +114,21 @@ class PrefixCode:
         """Fills ``out`` (unsigned) with the next numbers; ``PayloadError`` past the end."""
         tables = huffman.tables(self.symbols, self.lengths)
         longest = int(self.lengths.max())
-        self._move(bits, huffman.decode_huffman(
-            bits.words, bits.position, bits.end, tables, longest, out))  # fmt: skip
+        self._move(
+            bits, huffman.decode_huffman(bits.words, bits.position, bits.end, tables, longest, out)
+        )
 
     def decode_runs(
         self, bits: BitReader, runs: np.ndarray, values: np.ndarray, out: np.ndarray
     ) -> None:
         """Fills ``out`` where the i-th symbol means ``runs[i]`` (>= 1) times ``values[i]``."""
         tables = huffman.tables(np.arange(self.symbols.size), self.lengths)
-        self._move(bits, huffman.decode_run_tokens(
-            bits.words, bits.position, bits.end, tables, runs, values, out))  # fmt: skip
+        self._move(
+            bits,
+            huffman.decode_run_tokens(
+                bits.words, bits.position, bits.end, tables, runs, values, out
+            ),
+        )
 
     def check_room(self, bits: BitReader, k: int) -> None:
         """Raises ``PayloadError`` unless ``k`` codes can follow: before memory is taken."""
@@ -164,15 +169,11 @@ class Huffman:
         """Writes every symbol exactly."""
         write_huffman_numbers(unsigned(codes), alphabet, out)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
         return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         gaps.write_gaps(indices, n, out, write_huffman_numbers)
         return indices
@@ -247,9 +248,7 @@ class IndexHuffman:
     codec_id: ClassVar[str] = "index_huffman"
     needs_seed: ClassVar[bool] = False
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         if indices.size:
             width, code = _code(n)

@@ -76,9 +76,7 @@ class Ans:
         if low:
             out.uints(numbers, low)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` where the model is damaged or words run past the end."""
         if alphabet == 1 or k == 0:
             return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
@@ -92,9 +90,7 @@ class Ans:
             numbers = lower
         return number_codes(numbers, alphabet, device)
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         gaps.write_gaps(indices, n, out, write_rans_numbers)
         return indices

@@ -48,9 +48,7 @@ class RunLength:
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         return 1 + int(runlength.run_bits(runlength.bitmap_runs(indices))) if indices.size else 0
 
-    def write_positions(
-        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
-    ) -> np.ndarray:
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size:
@@ -86,9 +84,7 @@ class RunLength:
         out.reserve(int(runlength.symbol_bits(numbers, width)))
         out.position = runlength.encode_run_pairs(numbers, width, out.words, out.position)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """``PayloadError`` where runs pass the payload's end or k, or for no symbol."""
         dtype = code_dtype(alphabet)
         if alphabet == 1 or k == 0:
@@ -166,9 +162,7 @@ class RunLengthHuffman:
         code.write_table(universe, out)
         code.encode(tokens, universe, out)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` where a table is not a code or runs do not end at ``k``."""
         if alphabet == 1 or k == 0:
             return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)

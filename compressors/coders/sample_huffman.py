@@ -83,9 +83,7 @@ class SampleHuffman:
             code.write_table(alphabet, out)
             code.encode(numbers, alphabet, out)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
         return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
 
@@ -160,9 +158,7 @@ class SparseHuffman:
         code.write_table(universe, out)
         code.encode(tokens, universe, out)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or runs miss ``k``."""
         if alphabet == 1 or k == 0:
             return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)

@@ -53,9 +53,7 @@ class Deflate:
         """Writes every symbol exactly."""
         _write(codes, alphabet, out, self._pack)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` unless the stream is whole and holds just ``k`` of them."""
         return _read(bits, k, alphabet, device, _inflate)
 
@@ -106,25 +104,25 @@ class Zstd:
         """Writes every symbol exactly."""
         _write(codes, alphabet, out, self._pack)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         """The symbols; ``PayloadError`` unless the frame is whole and holds just ``k`` of them."""
         return _read(bits, k, alphabet, device, _unpack_frame)
 
     def _pack(self, plain: bytes) -> bytes:
         library = zstandard()
         settings = library.ZstdCompressionParameters.from_level(
-            self.level, source_size=len(plain), format=library.FORMAT_ZSTD1_MAGICLESS,
-            write_content_size=True, write_checksum=False, write_dict_id=False,
-        )  # fmt: skip
+            self.level,
+            source_size=len(plain),
+            format=library.FORMAT_ZSTD1_MAGICLESS,
+            write_content_size=True,
+            write_checksum=False,
+            write_dict_id=False,
+        )
         packed: bytes = library.ZstdCompressor(compression_params=settings).compress(plain)
         return packed
 
 
-def _write(
-    codes: Tensor, alphabet: int, out: BitWriter, pack: Callable[[bytes], bytes]
-) -> None:
+def _write(codes: Tensor, alphabet: int, out: BitWriter, pack: Callable[[bytes], bytes]) -> None:
     numbers = unsigned(codes)
     if alphabet == 1 or numbers.size == 0:
         return
@@ -136,9 +134,12 @@ def _write(
 
 
 def _read(
-    bits: BitReader, k: int, alphabet: int, device: torch.device,
+    bits: BitReader,
+    k: int,
+    alphabet: int,
+    device: torch.device,
     unpack: Callable[[bytes, int], bytes],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if alphabet == 1 or k == 0:
         return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
     size = bits.gamma()

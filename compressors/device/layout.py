@@ -75,10 +75,13 @@ def _run(bases: np.ndarray, s: int, travels: np.ndarray) -> slice:
 
 
 def numbers_of(
-    plan: Plan, exact: np.ndarray, decoded: np.ndarray, counts: np.ndarray,
+    plan: Plan,
+    exact: np.ndarray,
+    decoded: np.ndarray,
+    counts: np.ndarray,
     capacities: tuple[int, ...],
-) -> dict[str, np.ndarray]:  # fmt: skip
-    """What symbols are multiples of, as far as the method has it: ``numbers_on`` takes it.
+) -> dict[str, np.ndarray]:
+    """The unit of the symbols, where the method has one, as ``numbers_on`` takes it.
 
     Args:
         plan: the method.
@@ -153,9 +156,11 @@ def encode_streams(
         arrays["keys"] = np.array([noise.key(one) for one in segment_seeds], np.int64)
     if choice.positions is not None:
         arrays |= {
-            "origins": choice.origins, "counts": choice.counts,
-            "symbol_offsets": choice.symbol_offsets, "low": low,
-        }  # fmt: skip
+            "origins": choice.origins,
+            "counts": choice.counts,
+            "symbol_offsets": choice.symbol_offsets,
+            "low": low,
+        }
     tensors = uploaded(device, arrays)
     segments, starts = layout.tables[2:]
     origins, symbol_offsets = tensors.get("origins", starts), tensors.get("symbol_offsets", starts)
@@ -237,12 +242,15 @@ def _framed(plan: Plan, choice: Choice, shared: Shared, low: np.ndarray, many: i
         "behind": np.concatenate([segments, len(head) + owner]),
         "codes": codes_at,
         "plane": codes_at + side_bits,
-    }  # fmt: skip
+    }
     if 8 < scheme.width < 32:
         frame["second"] = frame["plane"] + (scheme.width - 8) * choice.counts
     booked: dict[Span, np.ndarray] = {
-        "header": head_bits, "positions": 0 * bits, "values": value_bits, "side": side_bits,
-    }  # fmt: skip
+        "header": head_bits,
+        "positions": 0 * bits,
+        "values": value_bits,
+        "side": side_bits,
+    }
     books = {name: _per_message(one, many) for name, one in booked.items()}
     return _Framed(frame, books, room)
 
@@ -252,8 +260,10 @@ def _heads(plan: Plan, choice: Choice) -> tuple[np.ndarray, np.ndarray]:
     nominal_counts, counts = choice.nominal_counts, choice.counts
     if not plan.sides:
         return np.zeros_like(counts), np.zeros_like(counts)
-    as_told = [(1, 1) if k == n else (k + 1, 2 * (k + 1).bit_length())
-               for k, n in zip(counts.tolist(), nominal_counts.tolist(), strict=True)]  # fmt: skip
+    as_told = [
+        (1, 1) if k == n else (k + 1, 2 * (k + 1).bit_length())
+        for k, n in zip(counts.tolist(), nominal_counts.tolist(), strict=True)
+    ]
     head, bits = np.array(as_told, np.int64).T
     return head, np.where(nominal_counts > 0, bits, 0)
 

@@ -119,7 +119,9 @@ def masked_copies(
         return None
     device = tensors[0].device
     with on(device):
-        where = [[places[name].to(device) for name in one]
-                 for one, places in zip(groups, chosen, strict=True)]  # fmt: skip
+        where = [
+            [places[name].to(device) for name in one]
+            for one, places in zip(groups, chosen, strict=True)
+        ]
         counts = cleared([[*one.values()] for one in groups], where)
     return [dict(zip(one, parts, strict=True)) for one, parts in zip(groups, counts, strict=True)]

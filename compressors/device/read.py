@@ -67,9 +67,16 @@ def _put(part: Part, one: Headers, flat: Tensor, words: Tensor) -> tuple[Tensor,
     decoded = one.numbers
     if scheme.bucket:
         decoded = decoded[: int((-(-one.counts // scheme.bucket)).sum())]
-    tensors = uploaded(device, numbers_of(plan, decoded, decoded, one.counts, capacities) | {
-        "counts": one.counts, "bit_offsets": one.bit_offsets, "starts": origins, "chosen": where,
-    })  # fmt: skip
+    tensors = uploaded(
+        device,
+        numbers_of(plan, decoded, decoded, one.counts, capacities)
+        | {
+            "counts": one.counts,
+            "bit_offsets": one.bit_offsets,
+            "starts": origins,
+            "chosen": where,
+        },
+    )
     segments = programs_of(tuple(part.table[SIZE].tolist()), device).tables[3]
     chosen, starts = tensors["chosen"] if plan.sides else None, tensors["starts"]
     entries = Entries(flat, segments, chosen, starts, tensors["counts"], starts, capacities)

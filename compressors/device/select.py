@@ -144,9 +144,13 @@ class _Choosing:
         )
 
     def magnitudes(
-        self, entry_counts: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,
-        selected: TopEntries, base: np.ndarray,
-    ) -> Waiting[np.ndarray | None]:  # fmt: skip
+        self,
+        entry_counts: np.ndarray,
+        measured: list[np.ndarray],
+        buckets: Buckets | None,
+        selected: TopEntries,
+        base: np.ndarray,
+    ) -> Waiting[np.ndarray | None]:
         """The numbers of entries of any sign."""
         if self.plan.scheme.number is None:
             yield ()
@@ -182,9 +186,12 @@ class _Choosing:
         return side, values
 
     def summed(
-        self, values: np.ndarray, certain: np.ndarray, buckets: Buckets | None,
+        self,
+        values: np.ndarray,
+        certain: np.ndarray,
+        buckets: Buckets | None,
         chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
-    ) -> Waiting[np.ndarray]:  # fmt: skip
+    ) -> Waiting[np.ndarray]:
         """The numbers, those in doubt summed by the host: it waits once for all of their values."""
         number, places = self.plan.scheme.number, np.flatnonzero(~certain).tolist()
         assert number is not None
@@ -194,12 +201,14 @@ class _Choosing:
         return values
 
     def part(
-        self, j: int, buckets: Buckets | None,
+        self,
+        j: int,
+        buckets: Buckets | None,
         chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """The values that the j-th number is of."""
-        s, first = (j, 0) if buckets is None else (
-            buckets.segment[j], int(buckets.rank[j]) * buckets.size
+        s, first = (
+            (j, 0) if buckets is None else (buckets.segment[j], int(buckets.rank[j]) * buckets.size)
         )
         start, size = int(self.layout.starts[s]), int(self.sizes[s])
         if chosen is None:

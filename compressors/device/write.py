@@ -150,12 +150,18 @@ def write_messages(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessag
                 for update, state, seed, _ in begun
             ]
             return [
-                DeviceMessage(compressor, to_bytes(one.stream.words, one.stream.bits, header),
-                        one.stream.spans, nest("residual", one.residual), update, [one])
+                DeviceMessage(
+                    compressor,
+                    to_bytes(one.stream.words, one.stream.bits, header),
+                    one.stream.spans,
+                    nest("residual", one.residual),
+                    update,
+                    [one],
+                )
                 for (update, _, _, header), one in zip(
                     begun, *together([_written(parts)]), strict=True
                 )
-            ]  # fmt: skip
+            ]
         assert plan is not None, "a method without kernels"
         return _by_rules(compressor, plan, begun)
 

@@ -23,8 +23,9 @@ def basis(size: int) -> np.ndarray:
         >>> basis(2).round(4).tolist()
         [[0.7071, 0.7071], [0.7071, -0.7071]]
     """
-    matrix = np.array([[math.cos(math.pi * (i + 0.5) * k / size) for i in range(size)]
-                      for k in range(size)])  # fmt: skip
+    matrix = np.array(
+        [[math.cos(math.pi * (i + 0.5) * k / size) for i in range(size)] for k in range(size)]
+    )
     matrix *= math.sqrt(2 / size)
     matrix[0] /= math.sqrt(2)
     return matrix

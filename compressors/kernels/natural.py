@@ -106,9 +106,7 @@ def decode_powers(codes, lowest, sign, out):
         out[i] = np.uint32(np.uint32(np.uint32(code >> sign) << np.uint32(31)) | power)
 
 
-def powers_torch(
-    values: Tensor, seed: int | None, lowest: int = 1, highest: int = 254
-) -> Tensor:
+def powers_torch(values: Tensor, seed: int | None, lowest: int = 1, highest: int = 254) -> Tensor:
     """Magnitudes as bits (int64) of the powers that float32 ``values`` (k,) are rounded to.
 
     Random ones with a ``seed``, the nearest without one. The twin of all kernels above.
@@ -128,9 +126,7 @@ def powers_torch(
     return torch.where(magnitude < floor, rises * floor, power)
 
 
-def codes_torch(
-    values: Tensor, seed: int | None, lowest: int, highest: int, sign: int
-) -> Tensor:
+def codes_torch(values: Tensor, seed: int | None, lowest: int, highest: int, sign: int) -> Tensor:
     """The codes (int64) of ``values`` (k,): the twin of the kernels, on any device."""
     exponent = powers_torch(values, seed, lowest, highest) >> 23
     field = torch.where(exponent >= lowest, exponent - (lowest - 1), 0)

@@ -100,8 +100,17 @@ class BlockFloat:
         exponents = np.empty(-(-x.size // self.block), np.int16)
         codes = np.empty(x.size, np.uint8)
         kernel.scale_exponents(x, self.block, largest, exponents)
-        kernel.to_floats(x, self.block, mantissa, lowest, bits - 1, self.rounding == "nearest",
-                         *key(seed), exponents, codes)  # fmt: skip
+        kernel.to_floats(
+            x,
+            self.block,
+            mantissa,
+            lowest,
+            bits - 1,
+            self.rounding == "nearest",
+            *key(seed),
+            exponents,
+            codes,
+        )
         with out.span("side"):
             out.uints((exponents + _BIAS).astype(np.uint32), 8)
         scales = np.ldexp(np.float32(1), exponents.astype(np.int32))

@@ -72,8 +72,10 @@ class FitPoly:
         if self.segments == "heuristic":
             return
         if isinstance(self.segments, str):
-            raise ValueError(f"fit_poly: segments is {shown(self.segments)}: give a whole number "
-                             f"from 1 to {_MOST}, or heuristic")  # fmt: skip
+            raise ValueError(
+                f"fit_poly: segments is {shown(self.segments)}: give a whole number "
+                f"from 1 to {_MOST}, or heuristic"
+            )
         check_whole("fit_poly: segments", self.segments, 1, _MOST)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

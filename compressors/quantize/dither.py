@@ -134,8 +134,9 @@ class Dither:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Norm times level, one float32 product."""
         codes, _, norms = symbols
-        return values_of(codes, norms, self._bucket(codes.numel()), self.levels,
-                         self.kind == "natural")  # fmt: skip
+        return values_of(
+            codes, norms, self._bucket(codes.numel()), self.levels, self.kind == "natural"
+        )
 
     def _bucket(self, k: int) -> int:
         return max(1, k) if self.bucket is None else self.bucket

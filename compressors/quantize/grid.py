@@ -138,8 +138,10 @@ class Codebook:
         check_whole("codebook: bits", self.bits, 1, 16)
         number = isinstance(self.step, int | float) and not isinstance(self.step, bool)
         if not number or not 2.0**-149 <= self.step <= _LARGEST / 2 ** (self.bits - 1):
-            raise ValueError(f"codebook: step is {shown(self.step)}: give a number above 0 whose "
-                             "grid of 2**bits points fits in float32")  # fmt: skip
+            raise ValueError(
+                f"codebook: step is {shown(self.step)}: give a number above 0 whose "
+                "grid of 2**bits points fits in float32"
+            )
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The grid point of each value; no side information."""
@@ -165,8 +167,10 @@ class Codebook:
 
     def bound_on(self, k: int) -> Bound:
         """None: the step does not scale."""
-        return neither("the step is absolute and values outside the grid are cut; "
-                       "inside unbiased, at most step^2 / 4 per entry")  # fmt: skip
+        return neither(
+            "the step is absolute and values outside the grid are cut; "
+            "inside unbiased, at most step^2 / 4 per entry"
+        )
 
 
 def _even(levels: Tensor, top: int, low: float, high: float) -> Tensor:

@@ -102,5 +102,7 @@ class RandomInteger:
 
     def bound_on(self, k: int) -> Bound:
         """None (Theorem 4)."""
-        return neither("unbiased, but no omega is finite: near 0 the second moment is |x|, not x^2 "
-                       "(Theorem 4 of Horváth et al. 2022); at most 1/4 per entry")  # fmt: skip
+        return neither(
+            "unbiased, but no omega is finite: near 0 the second moment is |x|, not x^2 "
+            "(Theorem 4 of Horváth et al. 2022); at most 1/4 per entry"
+        )

@@ -66,8 +66,9 @@ class Lattice:
         plain(self)
         number = isinstance(self.bits, int | float) and not isinstance(self.bits, bool)
         if not number or not 0 < self.bits <= 8:
-            raise ValueError(f"lattice: bits is {shown(self.bits)}: give a number above 0, "
-                             "at most 8")  # fmt: skip
+            raise ValueError(
+                f"lattice: bits is {shown(self.bits)}: give a number above 0, at most 8"
+            )
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """A pair's coordinates as two symbols; scale and largest symbol are the side."""
@@ -116,5 +117,8 @@ class Lattice:
         """The second moment of a cell, per entry, over the mean square."""
         odd = k % 2 / max(k, 1)
         share = 2 * math.pi * math.e * 4.0**-self.bits * (_PAIR * (1 - odd) + _ALONE * odd)
-        return unbiased(share, "2 pi e 4^-b 5 / (36 sqrt(3)): the cell's second moment "
-                        "(Shlezinger et al. 2021, Theorem 1)")  # fmt: skip
+        return unbiased(
+            share,
+            "2 pi e 4^-b 5 / (36 sqrt(3)): the cell's second moment "
+            "(Shlezinger et al. 2021, Theorem 1)",
+        )

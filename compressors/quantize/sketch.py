@@ -64,9 +64,7 @@ class Sketch:
         below = int(torch.searchsorted(ordered, ordered.new_zeros(1)))
         low = max(round(self.buckets * below / place.k), int(below > 0))
         low = min(low, self.buckets - int(below < place.k))
-        ranks = [
-            _equal_ranks(0, below, low), _equal_ranks(below, place.k, self.buckets - low)
-        ]  # fmt: skip
+        ranks = [_equal_ranks(0, below, low), _equal_ranks(below, place.k, self.buckets - low)]
         # the smallest value of each bucket that is not empty
         edges = torch.unique(ordered[torch.cat(ranks).to(ordered.device)])
         starts = torch.searchsorted(ordered, edges)

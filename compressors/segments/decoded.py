@@ -28,9 +28,12 @@ class Decoded(Mapping[str, Tensor]):
     """
 
     def __init__(
-        self, names: tuple[str, ...], shapes: Sequence[torch.Size], places: np.ndarray,
+        self,
+        names: tuple[str, ...],
+        shapes: Sequence[torch.Size],
+        places: np.ndarray,
         values: np.ndarray,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.names, self.shapes = names, shapes
         self.places, self.values_sent = torch.from_numpy(places), torch.from_numpy(values)
 
@@ -43,8 +46,7 @@ class Decoded(Mapping[str, Tensor]):
 
     @property
     def norm(self) -> float:
-        """The L2 norm, of the entries alone: its last digits may differ from that of ``tensors``.
-        """
+        """The L2 norm of the entries alone: its last digits may differ from that of ``tensors``."""
         return math.sqrt(float(self.values_sent.double().square().sum()))
 
     def __getitem__(self, name: str) -> Tensor:

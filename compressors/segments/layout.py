@@ -203,8 +203,9 @@ def layout_of(
         rules = zip(plan.plans, plan.names.parts(template), strict=True)
         parts = [
             _part(own_plan, i, some, names, "residual" if plan.keeps else f"{i}/residual")
-            for i, (own_plan, (_, some)) in enumerate(rules) if some
-        ]  # fmt: skip
+            for i, (own_plan, (_, some)) in enumerate(rules)
+            if some
+        ]
     held = [pair for part in parts for pair in zip(part.keys, part.tensors.tolist(), strict=False)]
     if plan.keeps:  # one residual around all rules
         held.sort(key=itemgetter(1))

@@ -131,9 +131,11 @@ def _levels(levels: int, norm: str, natural: bool) -> Scheme:
     number = Number(norm, lambda x: float(bucket_norms(x, norm, x.numel())[0]))
     kind, alphabet = kinds.POWERS if natural else kinds.LEVELS, 2 * levels + 1
     return Scheme(
-        SymbolKind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
-        number, table=(levels, natural),
-    )  # fmt: skip
+        SymbolKind(kind, code_dtype(alphabet), True, (levels, 0, 0)),
+        (alphabet - 1).bit_length(),
+        number,
+        table=(levels, natural),
+    )
 
 
 _SIDES = {Identity: 0, TopK: 1, OneSided: 2}  # of the sparsifiers that have kernels

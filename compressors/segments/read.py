@@ -82,9 +82,19 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
             values = empty_floats(count)
             where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
             if not decode_segments(
-                stream, tail, one.counts, one.bit_offsets, None, where, one.numbers, part.form,
-                part.alphabet, part.factors(one.counts), True, *part.symbols,
-            ):  # fmt: skip
+                stream,
+                tail,
+                one.counts,
+                one.bit_offsets,
+                None,
+                where,
+                one.numbers,
+                part.form,
+                part.alphabet,
+                part.factors(one.counts),
+                True,
+                *part.symbols,
+            ):
                 return None
         if one.positions is None:
             place = np.arange(count)

@@ -144,14 +144,32 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
     for choice in chosen:
         part, bit_offsets = choice.part, np.empty(len(choice.counts), np.int64)
         position = frame.write_headers(
-            words, position, choice.table, choice.positions, choice.counts, choice.decoded,
-            part.form, bit_offsets, books,
-        )  # fmt: skip
+            words,
+            position,
+            choice.table,
+            choice.positions,
+            choice.counts,
+            choice.decoded,
+            part.form,
+            bit_offsets,
+            books,
+        )
         fine = part.shared or encode_segments(
-            words, choice.table, choice.counts, bit_offsets, choice.positions, choice.sources,
-            choice.where, part.plan.keeps, choice.seed, choice.numbers, choice.decoded, part.form,
-            part.factors(choice.counts), *part.symbols,
-        )  # fmt: skip
+            words,
+            choice.table,
+            choice.counts,
+            bit_offsets,
+            choice.positions,
+            choice.sources,
+            choice.where,
+            part.plan.keeps,
+            choice.seed,
+            choice.numbers,
+            choice.decoded,
+            part.form,
+            part.factors(choice.counts),
+            *part.symbols,
+        )
         if not fine:
             return None
         if part.keys and choice.flat is not None:
@@ -209,9 +227,15 @@ def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Select
         powers = plan.scheme.powers
         decoded = numbers.copy() if powers else numbers
         doubtful = choose.measure_scales(
-            sources, counts, part.form[2], *part.measure, seed if powers else -1, numbers, decoded,
+            sources,
+            counts,
+            part.form[2],
+            *part.measure,
+            seed if powers else -1,
+            numbers,
+            decoded,
             doubts,
-        )  # fmt: skip
+        )
         if doubtful < 0:
             return None
     choice = Selection(

@@ -58,13 +58,22 @@ COSTS: dict[str, Cost] = {
     "steps": lambda one, k: (one.bits, 32 * -(-k // (one.bucket or max(1, k)))),
     "lloyd": lambda one, k: (one.bits, 32 * k.bit_count()),
     "magnitude": lambda one, k: (one.bits, 32 * one.bits),
-    "sketch": lambda one, k: (_width(min(one.buckets, k)),
-                            _width(one.buckets) + 32 * min(one.buckets, k)),
-}  # fmt: skip
+    "sketch": lambda one, k: (
+        _width(min(one.buckets, k)),
+        _width(one.buckets) + 32 * min(one.buckets, k),
+    ),
+}
 """With symbols of equal width (``fixed``). Not ``cint``: its alphabet depends on the values."""
 
-_WRAPPERS = {"ef": "inner", "ef21": "inner", "diana": "inner", "per_tensor": "codec",
-             "flat": "codec", "rotate": "codec", "dct": "codec"}  # fmt: skip
+_WRAPPERS = {
+    "ef": "inner",
+    "ef21": "inner",
+    "diana": "inner",
+    "per_tensor": "codec",
+    "flat": "codec",
+    "rotate": "codec",
+    "dct": "codec",
+}
 
 
 def _name(thing: Any) -> str:

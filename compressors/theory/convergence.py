@@ -37,7 +37,11 @@ def plateau(
 
 
 def gradient_bound(
-    eta: float, iterations: int, gap: float, l: float, at: Plateau  # noqa: E741
+    eta: float,
+    iterations: int,
+    gap: float,
+    l: float,  # noqa: E741
+    at: Plateau,
 ) -> float:
     """The bound on E||grad f(x_a)||^2 after ``iterations`` steps of size ``eta`` (equation 5).
 

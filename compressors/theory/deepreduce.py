@@ -90,9 +90,9 @@ def deterministic_policy_error(num_chosen: float, sent: float) -> float:
     return (sent - num_chosen) / sent
 
 
-def random_policy_errors(num_chosen: float, wrong: float, sent: float, positives: float) -> tuple[
-    float, float
-]:
+def random_policy_errors(
+    num_chosen: float, wrong: float, sent: float, positives: float
+) -> tuple[float, float]:
     """E1 and E2 of Lemma 8, relative to ||g_P||^2: 1 - k1/r and 1 - k2/(|P| - r).
 
     The first takes all of g_P to lie in the true support and the second none of it. Their sum

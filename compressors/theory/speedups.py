@@ -105,6 +105,7 @@ def as_printed(d: int = 10**6) -> dict[str, float]:
         >>> {name: round(value, 2) for name, value in as_printed().items()}
         {'D_sta': 1.78, 'D_nat': 4.1}
     """
+
     def crude(d: int, s: int) -> float:
         return float(d**0.5 * 2.0 ** (1 - s))
 

@@ -107,9 +107,7 @@ class DGC:
         memory = nest("momentum", empty_like(template)) | nest("velocity", empty_like(template))
         return memory | {"messages": torch.zeros((), dtype=torch.int64, device="cpu")}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         if "messages" not in state:
             raise UpdateError("the memory is not dgc's: it does not hold the number of messages")
         message = int(state["messages"])

@@ -38,9 +38,7 @@ class _Remembering:
         """Zeros for each tensor, and the inner memory."""
         return nest(self.held, empty_like(template)) | nest("inner", self.inner.init(template))
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; ``NotFinite`` where update and memory overflow."""
         memory = recall(self.held, state, {name: x.shape for name, x in update.items()})
         target = added(update, memory, self.decay)
@@ -234,8 +232,9 @@ class Diana(_Remembering):
             raise ValueError(f"diana: alpha is {shown(self.alpha)}: 0 < alpha <= 1")
         check_unbiased("diana", self.inner)
         if self.alpha is None and any(bound(self.inner, d).kind == "unknown" for d in SIZES):
-            raise ValueError(f"diana around {short_text(self.inner)}, of which no omega is known: "
-                             "give alpha")  # fmt: skip
+            raise ValueError(
+                f"diana around {short_text(self.inner)}, of which no omega is known: give alpha"
+            )
 
     def steps(self, template: Tensors) -> dict[str, float]:
         """By tensor, the part of a message by which the shift moves.
@@ -281,8 +280,10 @@ def check_unbiased(name: str, inner: Compressor) -> None:
     """Raises ``ValueError`` where ``name`` is around what has a memory, or is known as biased."""
     check_keeps_nothing(name, inner)
     if any(bound(inner, d).kind in ("contraction", "neither") for d in SIZES):
-        raise ValueError(f"{name} around {short_text(inner)}, which is biased: {name} needs an "
-                         f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
+        raise ValueError(
+            f"{name} around {short_text(inner)}, which is biased: {name} needs an "
+            f"unbiased method; use ef21({short_text(inner)})"
+        )
 
 
 def _omegas(inner: Any, template: Tensors) -> dict[str, float]:

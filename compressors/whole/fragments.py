@@ -82,9 +82,7 @@ class Fragments(InParts):
             state |= nest(f"{i}", inner.init(part))
         return state
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; ``UpdateError`` for a turn outside of 0 to ``count`` - 1."""
         turn = int(state.get(NEXT_FRAGMENT, 0))
         if not 0 <= turn < self.count:

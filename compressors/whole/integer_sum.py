@@ -50,8 +50,9 @@ class Switch:
             )
         check_whole("top of switch", self.top, -126, 127)
         least = max(-126, self.top - self.width + 2)
-        check_whole(f"low of switch, of {self.width} bits and top {self.top}", self.low,
-                    least, self.top)  # fmt: skip
+        check_whole(
+            f"low of switch, of {self.width} bits and top {self.top}", self.low, least, self.top
+        )
 
     @classmethod
     def of(cls, natural: Natural, width: int = 32) -> "Switch":

@@ -53,9 +53,7 @@ class PerTensor:
         """No memory."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; tensor i uses the seed derived with its ordinal."""
         sent: Sent = {}
         for i, (name, x) in enumerate(update.items()):
@@ -99,9 +97,7 @@ class Flat:
         """No memory."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         if not update:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
@@ -210,9 +206,7 @@ class ByName(InParts):
             state |= nest(f"{i}", compressor.init(part))
         return state
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         sent: Sent = {}
         after: State = {}
         for i, (compressor, part) in enumerate(self.parts(update)):

@@ -78,13 +78,16 @@ class LowRank:
                 state[f"q/{name}"] = torch.from_numpy(uniform).view(room).to(x.device)
         return state
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
-        starts = recall("q", state, {
-            name: (self.rank, _sides(x.shape)[1]) for name, x in update.items()
-            if self._pays(x.shape)
-        })  # fmt: skip
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
+        starts = recall(
+            "q",
+            state,
+            {
+                name: (self.rank, _sides(x.shape)[1])
+                for name, x in update.items()
+                if self._pays(x.shape)
+            },
+        )
         sent: Sent = {}
         after: State = {}
         with out.span("values"):

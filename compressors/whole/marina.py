@@ -73,9 +73,7 @@ class Marina:
         """Nothing: the first message is dense."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; the gradient before is used up."""
         dense = not unnest(BEFORE, state)
         if _says_something(update):

@@ -107,9 +107,7 @@ class MaskedIntegers:
         """Nothing: no mask, until somebody says one."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; the mask is used up, ``UpdateError`` for one of other size."""
         masking = unnest(MASK, state)
         mask, round_seed = masking.get(MASK), int(masking.get(ROUND_SEED, 0))

@@ -109,9 +109,7 @@ class PermK:
         """Nothing: the turn of client 0 in a round of seed 0, until somebody says another."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; the turn is used up, ``UpdateError`` for one of nobody."""
         turn, client = (int(number) for number in unnest(TURN, state).get(TURN, (0, 0)))
         if not (0 <= client < self.clients and 0 <= turn < 1 << 32):
@@ -142,5 +140,8 @@ class PermK:
         its part: n clients / d of the update in the mean, an error of
         1 + n clients (clients - 2) / d.
         """
-        return unbiased(self.clients - 1.0, "clients - 1, of a client drawn by chance; with equal "
-                        "updates 0 in the mean (Szlendak et al. 2021, Lemma 1)")  # fmt: skip
+        return unbiased(
+            self.clients - 1.0,
+            "clients - 1, of a client drawn by chance; with equal "
+            "updates 0 in the mean (Szlendak et al. 2021, Lemma 1)",
+        )

@@ -28,9 +28,7 @@ class Raw:
         """No memory."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         out.reserve(sum(32 * x.numel() for x in update.values()))
         with out.span("values"):
             for x in update.values():

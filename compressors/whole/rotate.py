@@ -187,11 +187,15 @@ class Cosine:
         height, width = min(self.size, rows), min(self.size, columns)
         done = np.empty((rows, columns), np.float32)
         kernel.transform(
-            x.cpu().contiguous().numpy(), height, width,
+            x.cpu().contiguous().numpy(),
+            height,
+            width,
             (kernel.basis(height), kernel.basis(width)),
-            kernel.basis(rows % height or height), kernel.basis(columns % width or width),
-            back, done,
-        )  # fmt: skip
+            kernel.basis(rows % height or height),
+            kernel.basis(columns % width or width),
+            back,
+            done,
+        )
         return torch.from_numpy(done).view(-1).to(x.device)
 
     def bound_on(self, d: int) -> Bound:

@@ -34,8 +34,9 @@ def _cells(keys: np.ndarray, row: int, columns: int, seed: int) -> np.ndarray:
     return ((drawn * np.uint64(columns)) >> np.uint64(32)).astype(np.int64)
 
 
-def make_table(keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: int,
-         seed: int) -> np.ndarray:  # fmt: skip
+def make_table(
+    keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: int, seed: int
+) -> np.ndarray:
     """The table (rows, columns) of ``numbers`` from 0 to size - 1 of ``keys``.
 
     A cell holds the smallest number of the keys that fall on it; size - 1 if none does

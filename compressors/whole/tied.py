@@ -66,9 +66,7 @@ class Tied:
         keys = (pair for of_pair in self._keys(template) for pair in of_pair.items())
         return state | {b: state[a] for b, a in keys if a in state}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         check_whose(self.inner, state)
         names, same, copied = list(update), [], _Keys()
         for (first, other), keys in zip(self.pairs, self._keys(update), strict=True):

@@ -52,10 +52,18 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         row = ROWS[name]
         for seed in range(1 if scale == "smoke" else SEEDS):
             config = RunConfig(
-                task=task, method=row.method, downlink=row.method, strategy=row.strategy,
-                temporal=1, iterations=iterations, training=Training(batch_size=batch_size),
-                clients=workers, seed=seed, machine=Machine(data=data), network=LINK,
+                task=task,
+                method=row.method,
+                downlink=row.method,
+                strategy=row.strategy,
+                temporal=1,
+                iterations=iterations,
+                training=Training(batch_size=batch_size),
+                clients=workers,
+                seed=seed,
+                machine=Machine(data=data),
+                network=LINK,
                 evaluation=Evaluation(max(1, iterations // 25), None if scale == "paper" else 5000),
-            )  # fmt: skip
+            )
             made.append(Cell(f"{name}-seed{seed}", config))
     return made

@@ -1,6 +1,6 @@
 """Asynchronous SGD with a sharded parameter server, dense and dropped (Aji & Heafield 2017).
 
-    fedsim experiment async-dropping --data DIR
+Run: ``fedsim experiment async-dropping --data DIR``
 """
 
 import math
@@ -18,9 +18,15 @@ from fedsim import Results
 from .rows import ROWS, TARGET, cells
 
 LEARNT = (
-    "method", "seeds", "accuracy, %", f"updates to {TARGET:.0%}", f"seconds to {TARGET:.0%}",
-    "staleness", "bits per entry, up", "down",
-)  # fmt: skip
+    "method",
+    "seeds",
+    "accuracy, %",
+    f"updates to {TARGET:.0%}",
+    f"seconds to {TARGET:.0%}",
+    "staleness",
+    "bits per entry, up",
+    "down",
+)
 SPEED = ("method", "simulated images/s", "ratio", "paper: images/s", "ratio")
 
 
@@ -32,9 +38,12 @@ def show(asked: Asked, results: Results) -> Shown:
 
 
 EXPERIMENT = Experiment(
-    show, lambda asked: cells(asked.rows, asked.scale, asked.data), rows=lambda scale: ROWS,
-    default=lambda scale: [], what="rows",
-)  # fmt: skip
+    show,
+    lambda asked: cells(asked.rows, asked.scale, asked.data),
+    rows=lambda scale: ROWS,
+    default=lambda scale: [],
+    what="rows",
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:
@@ -60,7 +69,10 @@ def collect(results: Results) -> pd.DataFrame:
         entries = cell["parameters"] * cell["rounds"]
         made.append(
             {
-                "name": name, "seed": seed, "workers": workers, "rounds": cell["rounds"],
+                "name": name,
+                "seed": seed,
+                "workers": workers,
+                "rounds": cell["rounds"],
                 "accuracy_percent": 100 * cell["metric"],
                 "target_updates": workers * there["round"].squeeze() if len(there) else None,
                 "target_seconds": seconds[there.index].squeeze() if len(there) else None,
@@ -70,7 +82,7 @@ def collect(results: Results) -> pd.DataFrame:
                 "down_bits_per_entry": cell["down_wire_bits"] / entries,
                 "images": images / seconds.iloc[-1],
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(made).sort_values(["name", "seed"], key=_places, ignore_index=True)
 
 
@@ -82,9 +94,7 @@ def _places(column: pd.Series) -> pd.Series:
 def curves(results: Results) -> pd.DataFrame:
     """A row per row of the experiment and evaluation: means over seeds."""
     scored = results.rounds.dropna(subset=["metric"])
-    scored = scored.assign(
-        name=rows_of(scored["run"]), updates=scored["round"] * scored["clients"]
-    )
+    scored = scored.assign(name=rows_of(scored["run"]), updates=scored["round"] * scored["clients"])
     columns = {"metric": "accuracy_percent", "sim_end_seconds": "seconds", "loss": "loss"}
     means = scored.groupby(["name", "updates"])[[*columns]].mean().rename(columns=columns)
     means["accuracy_percent"] *= 100
@@ -93,15 +103,22 @@ def curves(results: Results) -> pd.DataFrame:
 
 def learnt(runs: pd.DataFrame) -> str:
     """How each row learns, per update and per simulated second."""
-    shown = [("accuracy_percent", 2), ("target_updates", 0), ("target_seconds", 2),
-             ("staleness", 2), ("up_bits_per_entry", 3), ("down_bits_per_entry", 3)]  # fmt: skip
+    shown = [
+        ("accuracy_percent", 2),
+        ("target_updates", 0),
+        ("target_seconds", 2),
+        ("staleness", 2),
+        ("up_bits_per_entry", 3),
+        ("down_bits_per_entry", 3),
+    ]
     lines = []
     for name, own in runs.groupby("name", sort=False):
         cells = [
-            "–" if (x := own[column]).isna().any()
+            "–"
+            if (x := own[column]).isna().any()
             else spread(x.mean(), x.std(ddof=1), len(x), places)
             for column, places in shown
-        ]  # fmt: skip
+        ]
         lines.append([ROWS[str(name)].title, f"{len(own)}", *cells])
     return table(LEARNT, lines)
 

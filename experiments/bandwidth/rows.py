@@ -23,11 +23,16 @@ ROWS = {
     "dense": Row("no compression", "raw"),
     "topr": Row("Top-r 10 %", "deepreduce(0.1, none)", "relay", masking="off", claims=True),
     "bf-p0-qsgd": Row(
-        "DeepReduce, BF-P0, QSGD", "deepreduce(0.1, bloom_p0, 'qsgd')", "relay", masking="off",
+        "DeepReduce, BF-P0, QSGD",
+        "deepreduce(0.1, bloom_p0, 'qsgd')",
+        "relay",
+        masking="off",
         claims=True,
     ),
     "golomb": Row(
-        "Top-r 1 %, Golomb", "ef(per_tensor(topk(0.01) | float32 | golomb))", "relay",
+        "Top-r 1 %, Golomb",
+        "ef(per_tensor(topk(0.01) | float32 | golomb))",
+        "relay",
         masking="off",
     ),
     "cnat": Row("natural compression", "cnat", "cnat"),
@@ -35,10 +40,13 @@ ROWS = {
     "sbc1": Row("SBC, n = 1, 1 %", "sbc(0.01)", "relay"),
     "sbc10": Row("SBC, n = 10, 1 %", "sbc(0.01)", "relay", temporal=10),
     "bf-p2-qsgd": Row(
-        "DeepReduce, BF-P2, QSGD", "deepreduce(0.1, bloom_p2, 'qsgd')", "relay", masking="off",
+        "DeepReduce, BF-P2, QSGD",
+        "deepreduce(0.1, bloom_p2, 'qsgd')",
+        "relay",
+        masking="off",
         claims=True,
     ),
-}  # fmt: skip
+}
 """By the names of ``--only``. Momentum masking is SBC's; the paper of Top-r 10 % has none."""
 
 SMOKE = ["dense", "topr", "bf-p2-qsgd", "cnat"]

@@ -34,14 +34,15 @@ class Size:
 
 TASKS = {
     "digits": {
-        "smoke": Size(10, 5, 1, 0.01, "2ms"), "short": Size(300, 10, 5, 0.95, "2ms"),
+        "smoke": Size(10, 5, 1, 0.01, "2ms"),
+        "short": Size(300, 10, 5, 0.95, "2ms"),
         "paper": Size(1200, 10, 5, 0.97, "2ms"),
     },
     "fashion_lenet5": {
         "short": Size(160, 10, 5, 0.8, "8ms", 2000, FEW),
         "paper": Size(2000, 10, 5, 0.88, "8ms"),
     },
-}  # fmt: skip
+}
 """By task and scale; the paper trains NCF on ml-20m, which may not be passed on.
 
 A local iteration takes about so long on one thread of the machine that the README describes: given,
@@ -53,19 +54,28 @@ def config(asked: Asked, size: Size, row: str, seed: int) -> RunConfig:
     """One run; evaluated at the same iterations whatever the delay."""
     has = ROWS[row]
     return RunConfig(
-        task=asked.task, method=has.method, downlink=has.downlink, temporal=has.temporal, seed=seed,
-        machine=Machine(data=asked.data), iterations=size.iterations,
+        task=asked.task,
+        method=has.method,
+        downlink=has.downlink,
+        temporal=has.temporal,
+        seed=seed,
+        machine=Machine(data=asked.data),
+        iterations=size.iterations,
         evaluation=Evaluation(max(1, size.evaluate_every // has.temporal), size.test_samples),
-        label=has.title, training=Training(momentum_masking=has.masking),
-    )  # fmt: skip
+        label=has.title,
+        training=Training(momentum_masking=has.masking),
+    )
 
 
 def cells(asked: Asked) -> list[Cell]:
     """The runs of a task: a row and a seed each."""
     size = TASKS[asked.task][asked.scale]
     names = asked.rows or (SMOKE if asked.scale == "smoke" else size.rows)
-    return [Cell(f"{name}-seed{seed}", config(asked, size, name, seed))
-            for name in names for seed in range(size.seeds)]  # fmt: skip
+    return [
+        Cell(f"{name}-seed{seed}", config(asked, size, name, seed))
+        for name in names
+        for seed in range(size.seeds)
+    ]
 
 
 def show(asked: Asked, results: Results) -> Shown:
@@ -82,9 +92,11 @@ def show(asked: Asked, results: Results) -> Shown:
 
 def _tables(frame: pd.DataFrame) -> dict[str, str]:
     return {
-        "iteration": claim(frame, "each"), "ratios": ratios(frame),
-        "claim": claim(frame, "seconds"), "times": markdown(frame),
-    }  # fmt: skip
+        "iteration": claim(frame, "each"),
+        "ratios": ratios(frame),
+        "claim": claim(frame, "seconds"),
+        "times": markdown(frame),
+    }
 
 
 EXPERIMENT = Experiment.of_tasks(show, cells, TASKS, ROWS)
@@ -94,6 +106,7 @@ def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, four for each task, from its times in ``results``."""
     named = [name for name, sizes in TASKS.items() if "short" in sizes]
     return {
-        f"{name}/{what}": text for name in named
+        f"{name}/{what}": text
+        for name in named
         for what, text in _tables(pd.read_csv(results / name / "times.csv")).items()
-    }  # fmt: skip
+    }

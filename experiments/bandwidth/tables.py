@@ -29,8 +29,11 @@ RATIOS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 
 _WORDS = {"": "relayed", "_ring": "by a ring", "_coded": "relayed, with coding"}
 _OF = {"each": "one iteration", "seconds": "to the target"}
-_CLOCKS = {"": "up={rate}, down={rate}", "_ring": "down={rate}",
-           "_coded": "up={rate}, down={rate}, coding=measured"}  # fmt: skip
+_CLOCKS = {
+    "": "up={rate}, down={rate}",
+    "_ring": "down={rate}",
+    "_coded": "up={rate}, down={rate}, coding=measured",
+}
 
 
 def times(results: Results, compute: str, target: float) -> pd.DataFrame:
@@ -48,11 +51,14 @@ def times(results: Results, compute: str, target: float) -> pd.DataFrame:
             rounds = _priced(results, compute, f"{rate:g}bit", clock)
             last = rounds.groupby("run").last()
             first = rounds[rounds["metric"] >= target].groupby("run").first().reindex(last.index)
-            told[clock] = pd.DataFrame({
-                "iteration": first["iteration"], "mbit": first["mbit"],
-                "seconds": first["sim_end_seconds"],
-                "each": last["sim_end_seconds"] / last["iteration"],
-            })  # fmt: skip
+            told[clock] = pd.DataFrame(
+                {
+                    "iteration": first["iteration"],
+                    "mbit": first["mbit"],
+                    "seconds": first["sim_end_seconds"],
+                    "each": last["sim_end_seconds"] / last["iteration"],
+                }
+            )
         lines = told[""]
         for clock in ("_ring", "_coded"):
             lines[[f"seconds{clock}", f"each{clock}"]] = told[clock][["seconds", "each"]]
@@ -66,12 +72,15 @@ def times(results: Results, compute: str, target: float) -> pd.DataFrame:
 
 def across(results: Results, compute: str, target: float) -> Bandwidths:
     """The time to the target over bandwidths, each row by its own collective."""
-    dense, sparse = (times_over_bandwidths(part, parse(f"compute={compute}{ring}"), target)
-                     for part, ring in _by_collective(results))  # fmt: skip
+    dense, sparse = (
+        times_over_bandwidths(part, parse(f"compute={compute}{ring}"), target)
+        for part, ring in _by_collective(results)
+    )
     return Bandwidths(
-        dense.rates, np.concatenate([dense.seconds, sparse.seconds]),
+        dense.rates,
+        np.concatenate([dense.seconds, sparse.seconds]),
         pd.concat([dense.cells, sparse.cells], ignore_index=True),
-    )  # fmt: skip
+    )
 
 
 def _by_collective(results: Results) -> list[tuple[Results, str]]:
@@ -110,8 +119,9 @@ def markdown(frame: pd.DataFrame) -> str:
         spent = [f"{gigabit['iteration'].mean():.0f}", plain(gigabit["mbit"].mean())]
         cells = [*spent, *(duration(means[rate]) for rate in RATES)]
         blank = [""] * len(cells)
-        lines.append([ROWS[str(row)].title, f"{there} of {seeds}",
-                      *(cells if there == seeds else blank)])  # fmt: skip
+        lines.append(
+            [ROWS[str(row)].title, f"{there} of {seeds}", *(cells if there == seeds else blank)]
+        )
     return table(heading, lines)
 
 
@@ -168,12 +178,14 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     means = at.agg(lambda x: x.mean(skipna=False))
     dense = means.loc["dense"]
     sent = dense["each"] - dense["computing"]
-    return pd.DataFrame({
-        "bits": (means["each"] - means["computing"]) / sent,
-        "bits_ring": (means["each_ring"] - means["computing"]) / sent,
-        "coding": (means["each_coded"] - means["each"]) / means["computing"],
-        "iterations": means["iteration"] / dense["iteration"],
-    }).loc[_claiming(frame)]  # fmt: skip
+    return pd.DataFrame(
+        {
+            "bits": (means["each"] - means["computing"]) / sent,
+            "bits_ring": (means["each_ring"] - means["computing"]) / sent,
+            "coding": (means["each_coded"] - means["each"]) / means["computing"],
+            "iterations": means["iteration"] / dense["iteration"],
+        }
+    ).loc[_claiming(frame)]
 
 
 def faster_from(bits: float, coding: float, iterations: float = 1.0) -> float:
@@ -192,16 +204,23 @@ def faster_from(bits: float, coding: float, iterations: float = 1.0) -> float:
 
 def ratios(frame: pd.DataFrame) -> str:
     """An iteration's speed by communication over computation, and from which ratio it is faster."""
-    heading = ["one iteration", "bits", *(f"{ratio:g}" for ratio in RATIOS), "faster from",
-               "to the target from"]  # fmt: skip
+    heading = [
+        "one iteration",
+        "bits",
+        *(f"{ratio:g}" for ratio in RATIOS),
+        "faster from",
+        "to the target from",
+    ]
     lines = []
     for row, of in shares(frame).iterrows():
         for clock, words in _WORDS.items():
             bits = of["bits_ring" if clock == "_ring" else "bits"]
             coding = of["coding"] if clock == "_coded" else 0.0
             speed = [f"{(1 + r) / (1 + coding + r * bits):.2f}" for r in RATIOS]
-            edges = [_edge(faster_from(bits, coding)),
-                     _edge(faster_from(bits, coding, of["iterations"]))]  # fmt: skip
+            edges = [
+                _edge(faster_from(bits, coding)),
+                _edge(faster_from(bits, coding, of["iterations"])),
+            ]
             lines.append([f"{ROWS[str(row)].title}, {words}", f"{bits:.3f}", *speed, *edges])
     return table(heading, lines)
 

@@ -6,12 +6,17 @@ from matplotlib.figure import Figure
 from .rows import METHODS, PANELS
 
 STYLES = {
-    "none": ("#000000", "-", "o"), "cnat": ("#cc79a7", "--", "s"),
-    "sparse": ("#d55e00", "-", "o"), "sparse-cnat": ("#d55e00", "--", "s"),
-    "dsta": ("#0072b2", "-", "o"), "dsta-cnat": ("#0072b2", "--", "s"),
-    "dnat": ("#009e73", "-.", "^"), "dnat-cnat": ("#009e73", ":", "D"),
-    "dsta-1": ("#e69f00", "--", "X"), "topk": ("#56b4e9", "-.", "v"),
-}  # fmt: skip
+    "none": ("#000000", "-", "o"),
+    "cnat": ("#cc79a7", "--", "s"),
+    "sparse": ("#d55e00", "-", "o"),
+    "sparse-cnat": ("#d55e00", "--", "s"),
+    "dsta": ("#0072b2", "-", "o"),
+    "dsta-cnat": ("#0072b2", "--", "s"),
+    "dnat": ("#009e73", "-.", "^"),
+    "dnat-cnat": ("#009e73", ":", "D"),
+    "dsta-1": ("#e69f00", "--", "X"),
+    "topk": ("#56b4e9", "-.", "v"),
+}
 """Colour, line and marker: Okabe and Ito's colours, as fedsim.plot has them."""
 
 
@@ -30,14 +35,22 @@ def figure(task: str, curves: pd.DataFrame) -> Figure:
             colour, line, marker = STYLES[name]
             mine = curves[curves["name"] == name].set_index("iteration")
             values = (
-                mine["train_loss"], mine["train_loss"] - none["train_loss"],
+                mine["train_loss"],
+                mine["train_loss"] - none["train_loss"],
                 mine["accuracy_percent"].dropna(),
-            )  # fmt: skip
+            )
             for axes, own in zip(column, values, strict=True):
                 axes.plot(
-                    own.index, own, color=colour, ls=line, lw=1.3, marker=marker, markersize=3.5,
-                    markerfacecolor="none", label=METHODS[name].title,
-                )  # fmt: skip
+                    own.index,
+                    own,
+                    color=colour,
+                    ls=line,
+                    lw=1.3,
+                    marker=marker,
+                    markersize=3.5,
+                    markerfacecolor="none",
+                    label=METHODS[name].title,
+                )
         column[0].set_title(title, fontsize=10)
         column[2].set_xlabel("iterations (a round each)")
         column[2].legend(fontsize=8)

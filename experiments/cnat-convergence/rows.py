@@ -111,9 +111,13 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
         Cell(
             f"{name}-seed{seed}",
             RunConfig(
-                task=task, method=METHODS[name].method,
-                downlink="cnat" if METHODS[name].nat else "raw", temporal=1, seed=seed,
-                iterations=size.iterations, clients=size.clients,
+                task=task,
+                method=METHODS[name].method,
+                downlink="cnat" if METHODS[name].nat else "raw",
+                temporal=1,
+                seed=seed,
+                iterations=size.iterations,
+                clients=size.clients,
                 training=Training(batch_size=size.batch_size, lr=size.lr),
                 evaluation=Evaluation(every=size.every, test_samples=size.test_samples),
                 machine=Machine(data=data, device=device(scale)),
@@ -121,4 +125,4 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
         )
         for name in size.methods
         for seed in range(size.seeds)
-    ]  # fmt: skip
+    ]

@@ -1,6 +1,6 @@
 """Fig. 5, 7, 13 to 15, 19 and 20 of Horváth et al. 2022: training with and without C_nat.
 
-    fedsim experiment cnat-convergence --data DIR
+Run: ``fedsim experiment cnat-convergence --data DIR``
 """
 
 from pathlib import Path
@@ -24,9 +24,13 @@ SMOOTH = 10
 """Rounds over which training losses are averaged."""
 
 METHOD_COLUMNS = (
-    "method", "accuracy", "training loss at the end", "above none's, mean of all rounds",
-    "bits per entry, up", "down",
-)  # fmt: skip
+    "method",
+    "accuracy",
+    "training loss at the end",
+    "above none's, mean of all rounds",
+    "bits per entry, up",
+    "down",
+)
 PAIR_COLUMNS = ("figure", "from", "to", "accuracy, points", "fewer bits up", "down", "as good?")
 
 
@@ -73,7 +77,10 @@ def collect(results: Results) -> pd.DataFrame:
         ends = rounds["round"] > rounds["round"].max() - SMOOTH
         rows.append(
             {
-                "name": name, "title": method.title, "method": method.method, "seeds": len(mine),
+                "name": name,
+                "title": method.title,
+                "method": method.method,
+                "seeds": len(mine),
                 "accuracy_percent": 100 * mine["metric"].mean(),
                 "accuracy_spread": 100 * mine["metric"].std(ddof=1),
                 "train_loss": rounds.loc[ends, "train_loss"].mean(),
@@ -84,7 +91,7 @@ def collect(results: Results) -> pd.DataFrame:
                     mine["down_wire_bits"] / mine["parameters"] / (mine["rounds"] - 1)
                 ).mean(),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -117,13 +124,15 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
         change = other["accuracy_percent"] - plain["accuracy_percent"]
         rows.append(
             {
-                "figure": pair.figure, "without": pair.plain, "with": pair.other,
+                "figure": pair.figure,
+                "without": pair.plain,
+                "with": pair.other,
                 "points": change,
                 "up_saving": plain["up_bits_per_entry"] / other["up_bits_per_entry"],
                 "down_saving": plain["down_bits_per_entry"] / other["down_bits_per_entry"],
                 "holds": bool(change >= -POINTS),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -133,17 +142,23 @@ def markdown(frame: pd.DataFrame, compared: pd.DataFrame) -> str:
         [
             row["title"],
             spread(row["accuracy_percent"], row["accuracy_spread"], row["seeds"], 2),
-            f"{row['train_loss']:.3f}", f"{row['loss_above_none']:+.4f}",
-            f"{row['up_bits_per_entry']:.2f}", f"{row['down_bits_per_entry']:.2f}",
+            f"{row['train_loss']:.3f}",
+            f"{row['loss_above_none']:+.4f}",
+            f"{row['up_bits_per_entry']:.2f}",
+            f"{row['down_bits_per_entry']:.2f}",
         ]
         for row in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     pairs = [
         [
-            row["figure"], METHODS[row["without"]].title, METHODS[row["with"]].title,
-            f"{row['points']:+.2f}", f"×{row['up_saving']:.2f}", f"×{row['down_saving']:.2f}",
+            row["figure"],
+            METHODS[row["without"]].title,
+            METHODS[row["with"]].title,
+            f"{row['points']:+.2f}",
+            f"×{row['up_saving']:.2f}",
+            f"×{row['down_saving']:.2f}",
             "yes" if row["holds"] else "no",
         ]
         for row in compared.to_dict("records")
-    ]  # fmt: skip
+    ]
     return f"{table(METHOD_COLUMNS, methods)}\n{table(PAIR_COLUMNS, pairs)}"

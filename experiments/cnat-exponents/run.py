@@ -1,6 +1,6 @@
 """Fig. 21 of Horváth et al. 2022: which exponents the gradients of a training run have.
 
-    fedsim experiment cnat-exponents --data DIR
+Run: ``fedsim experiment cnat-exponents --data DIR``
 """
 
 from collections.abc import Iterator
@@ -32,9 +32,17 @@ KINDS = {"gradient": "gradients", "update": "the task's optimizer's steps"}
 LEAST = -149  # of float32, denormals included
 WINDOW = Natural(8)
 COLUMNS = (
-    "task", "values", "zeros", "exponents", "median", "below 2^-63", "2^63 and above",
-    "of the squared norm outside", "entropy of the exponent", "bits that would do",
-)  # fmt: skip
+    "task",
+    "values",
+    "zeros",
+    "exponents",
+    "median",
+    "below 2^-63",
+    "2^63 and above",
+    "of the squared norm outside",
+    "entropy of the exponent",
+    "bits that would do",
+)
 ACROSS = 2
 """Panels in a row of the figure."""
 SCORED = 2000
@@ -104,11 +112,16 @@ def record(name: str, scale: str, folder: Path | None) -> Found:
     exponent = np.arange(LEAST, 128)
     histogram = pd.concat(
         pd.DataFrame(
-            {"task": name, "kind": kind, "exponent": exponent, "entries": counts[kind],
-             "square": squares[kind]}
+            {
+                "task": name,
+                "kind": kind,
+                "exponent": exponent,
+                "entries": counts[kind],
+                "square": squares[kind],
+            }
         )[counts[kind] > 0]
         for kind in KINDS
-    )  # fmt: skip
+    )
     rows = [_facts(name, kind, histogram, entries[kind]) for kind in KINDS]
     facts = pd.DataFrame(rows).assign(**learned(task, data, model))
     return Found(histogram, facts, data.source)
@@ -139,16 +152,19 @@ def _facts(name: str, kind: str, histogram: pd.DataFrame, entries: int) -> dict:
     holds = {b: (1 << b - 1) - 1 for b in range(2, 10)}
     below = {b: square[e <= e.max() + 1 - count].sum() for b, count in holds.items()}
     return {
-        "task": name, "kind": kind, "entries": entries,
+        "task": name,
+        "kind": kind,
+        "entries": entries,
         "zeros_percent": 100 * (1 - counts.sum() / entries),
-        "least": e.min(), "largest": e.max(),
+        "least": e.min(),
+        "largest": e.max(),
         "median": int(e[np.searchsorted(share.cumsum(), 0.5)]),
         "below_window_percent": 100 * share[e < WINDOW.lowest].sum(),
         "above_window_percent": 100 * share[e >= WINDOW.highest].sum(),
         "square_outside_percent": 100 * square[~inside].sum(),
         "fewest_bits": min((b for b, lost in below.items() if lost < LOST), default=9),
         "entropy_bits": float(-(share * np.log2(share)).sum()),
-    }  # fmt: skip
+    }
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
@@ -186,14 +202,19 @@ def markdown(facts: pd.DataFrame) -> str:
     """A row per task and kind."""
     lines = [
         [
-            row["task"], KINDS[row["kind"]], f"{row['zeros_percent']:.1f} %",
-            f"{row['least']} to {row['largest']}", str(row["median"]),
-            f"{row['below_window_percent']:.3g} %", f"{row['above_window_percent']:.3g} %",
-            f"{row['square_outside_percent']:.1g} %", f"{row['entropy_bits']:.2f} bit",
+            row["task"],
+            KINDS[row["kind"]],
+            f"{row['zeros_percent']:.1f} %",
+            f"{row['least']} to {row['largest']}",
+            str(row["median"]),
+            f"{row['below_window_percent']:.3g} %",
+            f"{row['above_window_percent']:.3g} %",
+            f"{row['square_outside_percent']:.1g} %",
+            f"{row['entropy_bits']:.2f} bit",
             str(row["fewest_bits"]),
         ]
         for row in facts.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(COLUMNS, lines)
 
 

@@ -5,19 +5,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 FAMILIES = {
-    "none": ("#000000", "", "o"), "C_nat": ("#000000", "", "X"),
-    "S_q": ("#d55e00", "-", "o"), "C_nat after S_q": ("#d55e00", "--", "s"),
-    "D_sta, p = 2": ("#0072b2", "-", "o"), "D_sta, p = inf": ("#56b4e9", "-", "o"),
-    "D_nat, p = 2": ("#009e73", "--", "D"), "D_nat, p = inf": ("#e69f00", "--", "D"),
+    "none": ("#000000", "", "o"),
+    "C_nat": ("#000000", "", "X"),
+    "S_q": ("#d55e00", "-", "o"),
+    "C_nat after S_q": ("#d55e00", "--", "s"),
+    "D_sta, p = 2": ("#0072b2", "-", "o"),
+    "D_sta, p = inf": ("#56b4e9", "-", "o"),
+    "D_nat, p = 2": ("#009e73", "--", "D"),
+    "D_nat, p = inf": ("#e69f00", "--", "D"),
     "C_nat after D_sta, p = 2": ("#cc79a7", ":", "v"),
-}  # fmt: skip
+}
 """Colour, line and marker of Figure 1: Okabe and Ito's colours, as fedsim.plot has them."""
 
 _STANDARD = {"color": "#0072b2", "ls": "-", "lw": 1.2, "marker": "o", "markersize": 4}
 _NATURAL = {
-    "color": "#d55e00", "ls": "--", "lw": 1.2, "marker": "s", "markersize": 10,
+    "color": "#d55e00",
+    "ls": "--",
+    "lw": 1.2,
+    "marker": "s",
+    "markersize": 10,
     "markerfacecolor": "none",
-}  # fmt: skip
+}
 """Natural dithering's open squares stay visible around standard dithering's dots."""
 
 
@@ -29,14 +37,22 @@ def figure(frame: pd.DataFrame) -> Figure:
     for family, rows in frame[frame["figure"].astype(str) == "1"].groupby("family", sort=False):
         colour, line, marker = FAMILIES[family]
         axes.plot(
-            rows["omega"] + 1, rows["bits_per_entry"], color=colour, ls=line, marker=marker,
-            label=family, markersize=5, markerfacecolor=colour if line in ("", "-") else "none",
-        )  # fmt: skip
+            rows["omega"] + 1,
+            rows["bits_per_entry"],
+            color=colour,
+            ls=line,
+            marker=marker,
+            label=family,
+            markersize=5,
+            markerfacecolor=colour if line in ("", "-") else "none",
+        )
     axes.set(
-        xscale="log", yscale="log", xlabel="ω + 1, measured",
+        xscale="log",
+        yscale="log",
+        xlabel="ω + 1, measured",
         ylabel="bits per coordinate, measured",
         title="Figure 1: d = 10⁶, standard normal entries",
-    )  # fmt: skip
+    )
     axes.legend(fontsize=7)
     axes.grid(alpha=0.25)
     mine = frame[frame["figure"] == "16-18"].pivot(index="s", columns="family", values="omega")
@@ -65,10 +81,13 @@ def real_figure(frame: pd.DataFrame) -> Figure:
     panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
     shown = (
         ("omega", "an update", {"color": "#0072b2", "marker": "o", "markersize": 6}),
-        ("omega_normal", "normal entries",
-         {"color": "#d55e00", "marker": "s", "markersize": 11, "markerfacecolor": "none"}),
+        (
+            "omega_normal",
+            "normal entries",
+            {"color": "#d55e00", "marker": "s", "markersize": 11, "markerfacecolor": "none"},
+        ),
         ("omega_bound", "bound", {"color": "#000000", "marker": "_", "markersize": 18}),
-    )  # fmt: skip
+    )
     for axes, task in zip(panels, tasks, strict=True):
         mine = frame[frame["task"] == task]
         for column, label, look in shown:

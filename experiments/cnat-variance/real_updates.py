@@ -24,9 +24,11 @@ class Moment:
 MODELS = {"cifar_resnet20": Moment(4, 5, 32), "char_lstm": Moment(20, 5, 5)}
 SMOKE = Moment(1, 1, 2)
 METHODS = {
-    "cnat": "C_nat", "natural_dither(8)": "D_nat, 8 levels", "dither(8)": "D_sta, 8 levels",
+    "cnat": "C_nat",
+    "natural_dither(8)": "D_nat, 8 levels",
+    "dither(8)": "D_sta, 8 levels",
     "dither(128)": "D_sta, 128 levels",
-}  # fmt: skip
+}
 """What is measured, and its title in the table."""
 
 
@@ -37,14 +39,19 @@ def cells(tasks: list[str], scale: str, data: str | None) -> list[Cell]:
         Cell(
             task,
             RunConfig(
-                task=task, method="raw", temporal=at.temporal, clients=1,
-                iterations=at.rounds * at.temporal, training=Training(batch_size=at.batch_size),
+                task=task,
+                method="raw",
+                temporal=at.temporal,
+                clients=1,
+                iterations=at.rounds * at.temporal,
+                training=Training(batch_size=at.batch_size),
                 evaluation=Evaluation(every=at.rounds, test_samples=1),
-                machine=Machine(data=data), keep=Keep(payloads=True),
+                machine=Machine(data=data),
+                keep=Keep(payloads=True),
             ),
         )
         for task, at in moments.items()
-    ]  # fmt: skip
+    ]
 
 
 def last_update(cell: Cell, out: Path) -> torch.Tensor:

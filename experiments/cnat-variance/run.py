@@ -77,11 +77,16 @@ def first(entries: int, draws: int) -> pd.DataFrame:
         worst = bound(parse(method), entries)
         rows.append(
             {
-                "figure": "1", "family": family, "method": method, "entries": entries,
-                "bits_per_entry": point.bits_per_entry, "omega": point.variance,
-                "omega_spread": point.spread, "omega_bound": worst.omega,
+                "figure": "1",
+                "family": family,
+                "method": method,
+                "entries": entries,
+                "bits_per_entry": point.bits_per_entry,
+                "omega": point.variance,
+                "omega_spread": point.spread,
+                "omega_bound": worst.omega,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -97,12 +102,17 @@ def rivals(entries: int, draws: int) -> pd.DataFrame:
             point = measure(method, x, draws)
             rows.append(
                 {
-                    "figure": "16-18", "family": family, "method": method, "entries": entries,
-                    "s": s, "bits_per_entry": point.bits_per_entry, "omega": point.variance,
+                    "figure": "16-18",
+                    "family": family,
+                    "method": method,
+                    "entries": entries,
+                    "s": s,
+                    "bits_per_entry": point.bits_per_entry,
+                    "omega": point.variance,
                     "omega_spread": point.spread,
                     "omega_bound": bound(parse(method), entries).omega,
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)
 
 
@@ -118,13 +128,17 @@ def real(task: str, x: torch.Tensor, draws: int) -> pd.DataFrame:
         point, usual = measure(method, x, draws), measure(method, drawn, draws)
         rows.append(
             {
-                "task": task, "method": method, "entries": x.numel(),
+                "task": task,
+                "method": method,
+                "entries": x.numel(),
                 "zeros_percent": 100 * float((x == 0).float().mean()),
-                "bits_per_entry": point.bits_per_entry, "omega": point.variance,
-                "omega_spread": point.spread, "omega_normal": usual.variance,
+                "bits_per_entry": point.bits_per_entry,
+                "omega": point.variance,
+                "omega_spread": point.spread,
+                "omega_normal": usual.variance,
                 "omega_bound": bound(parse(method), x.numel()).omega,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 

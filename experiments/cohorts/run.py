@@ -1,6 +1,6 @@
 """A thousand clients of which some drop out and some are late: what each policy costs.
 
-    fedsim experiment cohorts
+Run: ``fedsim experiment cohorts``
 """
 
 from dataclasses import dataclass, field
@@ -25,9 +25,17 @@ SCALES = {"smoke": (20, 4, 3), "short": (1000, 50, 50), "paper": (1000, 100, 200
 
 TEMPORAL = 5
 COLUMNS = (
-    "policy", "accuracy", "updates per round", "dropped out", "late", "sent again", "lost",
-    "simulated time", f"to {100 * TARGET:.0f} %", "down per client and round",
-)  # fmt: skip
+    "policy",
+    "accuracy",
+    "updates per round",
+    "dropped out",
+    "late",
+    "sent again",
+    "lost",
+    "simulated time",
+    f"to {100 * TARGET:.0f} %",
+    "down per client and round",
+)
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,22 @@ def cells(scale: str) -> list[Cell]:
     """A run per policy."""
     clients, cohort, rounds = SCALES[scale]
     return [
-        Cell(f"{name}-seed0", RunConfig(
-            task="digits", method="sbc(0.05)", downlink="sbc(0.1)", temporal=TEMPORAL,
-            iterations=TEMPORAL * rounds, network=NETWORK,
-            clients=Clients(clients, cohort=cohort, partition="iid", **policy.settings),
-            evaluation=Evaluation(every=2), keep=Keep(checkpoint_every=1000),
-        ))
+        Cell(
+            f"{name}-seed0",
+            RunConfig(
+                task="digits",
+                method="sbc(0.05)",
+                downlink="sbc(0.1)",
+                temporal=TEMPORAL,
+                iterations=TEMPORAL * rounds,
+                network=NETWORK,
+                clients=Clients(clients, cohort=cohort, partition="iid", **policy.settings),
+                evaluation=Evaluation(every=2),
+                keep=Keep(checkpoint_every=1000),
+            ),
+        )
         for name, policy in POLICIES.items()
-    ]  # fmt: skip
+    ]
 
 
 def show(asked: Asked, results: Results) -> Shown:
@@ -90,17 +106,24 @@ def collect(results: Results) -> pd.DataFrame:
         in_time = rounds["clients"].sum() - (rounds["late"].sum() if "late" in rounds else 0)
         asked = int(in_time) + len(why)
         there = rounds.loc[rounds["metric"] >= TARGET, "sim_end_seconds"]
-        rows.append({
-            "name": name, "method": run["method"], "seeds": 1,
-            "accuracy_percent": 100 * run["metric"], "rounds": len(rounds),
-            "updates_per_round": rounds["clients"].mean(), "asked": asked,
-            "dropped_out": int(why.str.startswith("dropped out").sum()),
-            "late": int(why.str.startswith("its update came").sum()),
-            "returned": int(run["returned"]), "lost": int(run["lost"]),
-            "sim_seconds": run["sim_seconds"],
-            "target_seconds": there.min() if len(there) else float("nan"),
-            "down_bits": rounds["down_wire_bits"].sum() / asked,
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "method": run["method"],
+                "seeds": 1,
+                "accuracy_percent": 100 * run["metric"],
+                "rounds": len(rounds),
+                "updates_per_round": rounds["clients"].mean(),
+                "asked": asked,
+                "dropped_out": int(why.str.startswith("dropped out").sum()),
+                "late": int(why.str.startswith("its update came").sum()),
+                "returned": int(run["returned"]),
+                "lost": int(run["lost"]),
+                "sim_seconds": run["sim_seconds"],
+                "target_seconds": there.min() if len(there) else float("nan"),
+                "down_bits": rounds["down_wire_bits"].sum() / asked,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -108,11 +131,17 @@ def markdown(frame: pd.DataFrame) -> str:
     """The table of the policies."""
     rows = [
         [
-            POLICIES[row["name"]].title, f"{row['accuracy_percent']:.1f}",
-            f"{row['updates_per_round']:.1f}", str(row["dropped_out"]), str(row["late"]),
-            str(row["returned"]), str(row["lost"]), duration(row["sim_seconds"]),
-            duration(row["target_seconds"]) or "not reached", bits(row["down_bits"]),
+            POLICIES[row["name"]].title,
+            f"{row['accuracy_percent']:.1f}",
+            f"{row['updates_per_round']:.1f}",
+            str(row["dropped_out"]),
+            str(row["late"]),
+            str(row["returned"]),
+            str(row["lost"]),
+            duration(row["sim_seconds"]),
+            duration(row["target_seconds"]) or "not reached",
+            bits(row["down_bits"]),
         ]
         for row in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(COLUMNS, rows)

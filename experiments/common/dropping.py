@@ -33,11 +33,14 @@ def quantized(value: str, bits: int) -> str:
 
 
 WORDS, WORDS_NORM = (
-    sends_gradients(replace(
-        get_task("word_lstm"), name=f"word_lstm128{'_ln' * norm}",
-        title=f"WikiText-2, LSTM 2 x 128, 10,000 words{', layer normalization' * norm}",
-        build=partial(WordLSTM, 128, 0.1, norm),
-    ))
+    sends_gradients(
+        replace(
+            get_task("word_lstm"),
+            name=f"word_lstm128{'_ln' * norm}",
+            title=f"WikiText-2, LSTM 2 x 128, 10,000 words{', layer normalization' * norm}",
+            build=partial(WordLSTM, 128, 0.1, norm),
+        )
+    )
     for norm in (False, True)
-)  # fmt: skip
+)
 """Words of WikiText-2 by two layers of 128 units, without layer normalization and with it."""

@@ -15,11 +15,15 @@ COLOURS = METHODS[:7]
 """Okabe and Ito's colours, the first of fedsim.plot's; marks tell more methods apart."""
 
 SBC_LINES = {
-    "Baseline": ("black", "-"), "Gradient dropping": ("#e69f00", "-"),
-    "Federated averaging": ("#9467bd", "-"), "SBC (1)": ("#0072b2", "-"),
-    "SBC (2)": ("#56b4e9", "-"), "SBC (3)": ("#009e73", "-"),
-    "SBC (2), biases 30 %": ("#56b4e9", "--"), "SBC (3), biases 30 %": ("#009e73", "--"),
-}  # fmt: skip
+    "Baseline": ("black", "-"),
+    "Gradient dropping": ("#e69f00", "-"),
+    "Federated averaging": ("#9467bd", "-"),
+    "SBC (1)": ("#0072b2", "-"),
+    "SBC (2)": ("#56b4e9", "-"),
+    "SBC (3)": ("#009e73", "-"),
+    "SBC (2), biases 30 %": ("#56b4e9", "--"),
+    "SBC (3), biases 30 %": ("#009e73", "--"),
+}
 """Colour and line of the methods of SBC's Table II, in every figure of that paper."""
 
 

@@ -131,15 +131,23 @@ class Experiment:
             rows: the names of the rows; empty: ``--only`` names tasks alone.
         """
         return cls(
-            show, cells, what="tasks and rows" if rows else "tasks", rows=lambda scale: rows,
+            show,
+            cells,
+            what="tasks and rows" if rows else "tasks",
+            rows=lambda scale: rows,
             tasks=lambda scale: [name for name, scales in sizes.items() if scale in scales],
             default=lambda scale: ["digits"] if scale == "smoke" else None,
-        )  # fmt: skip
+        )
 
     def main(
-        self, scale: str, only: list[str] | None, out: Path, jobs: int, data: str | None,
+        self,
+        scale: str,
+        only: list[str] | None,
+        out: Path,
+        jobs: int,
+        data: str | None,
         added: str = "",
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Carries out what ``only`` names at ``scale``; 1 if a run failed or none was carried out.
 
         Raises ``UsageError`` before any work for a name that the scale does not have, and for a

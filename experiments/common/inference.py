@@ -100,9 +100,11 @@ def fit(
     return Mixed(
         effects=pd.Series(point.effects, fixed.columns),
         covariance=variance * pd.DataFrame(point.inverse, fixed.columns, fixed.columns),
-        ratios=pd.Series(point.ratios, list(groups)), variance=variance,
-        deviance=point.deviance, slope=point.slope,
-    )  # fmt: skip
+        ratios=pd.Series(point.ratios, list(groups)),
+        variance=variance,
+        deviance=point.deviance,
+        slope=point.slope,
+    )
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,12 @@ class _Model:
     """Products of the columns of [Z X y], of which all else is made."""
 
     def __init__(
-        self, outcome: pd.Series, fixed: pd.DataFrame, groups: Mapping[str, pd.Series],
+        self,
+        outcome: pd.Series,
+        fixed: pd.DataFrame,
+        groups: Mapping[str, pd.Series],
         restricted: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         levels = [pd.get_dummies(g).to_numpy(dtype=np.float64) for g in groups.values()]
         columns = np.hstack([*levels, fixed.to_numpy(np.float64), outcome.to_numpy()[:, None]])
         self.products = columns.T @ columns
@@ -193,8 +198,15 @@ class _Model:
                 hessian[k, j] += 2 * self.freedom * sides[k] @ by_p[at] @ sides[j] / left
                 hessian[k, j] -= (core[at] ** 2).sum()
         inverse = np.linalg.inv(by_v[random:-1, random:-1])
-        return _Point(ratios, float(logs), traces - self.freedom * squares / left, hessian,
-                      float(left), inverse @ by_v[random:-1, -1], inverse)  # fmt: skip
+        return _Point(
+            ratios,
+            float(logs),
+            traces - self.freedom * squares / left,
+            hessian,
+            float(left),
+            inverse @ by_v[random:-1, -1],
+            inverse,
+        )
 
     def step(self, point: _Point) -> _Point:
         """A step of Newton's method along the free ratios, halved until the deviance falls."""

@@ -20,10 +20,12 @@ def mlp() -> nn.Module:
     """784-1024-1024-10 with ReLU; 1,863,690 parameters."""
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(784, 1024), nn.ReLU(),
-        nn.Linear(1024, 1024), nn.ReLU(),
+        nn.Linear(784, 1024),
+        nn.ReLU(),
+        nn.Linear(1024, 1024),
+        nn.ReLU(),
         nn.Linear(1024, 10),
-    )  # fmt: skip
+    )
 
 
 class CharLSTM256(nn.Module):
@@ -123,8 +125,13 @@ def _untrained() -> nn.Module:
 
 
 CHAR_TRANSFORMER_NEW = replace(
-    get_task("char_transformer"), name="char_transformer_new", source="crossing",
+    get_task("char_transformer"),
+    name="char_transformer_new",
+    source="crossing",
     title="Shakespeare by characters, a transformer from nothing (116,096 parameters)",
-    build=_untrained, metric=right_characters, metric_name="accuracy", reported=float,
+    build=_untrained,
+    metric=right_characters,
+    metric_name="accuracy",
+    reported=float,
     higher_is_better=True,
-)  # fmt: skip
+)

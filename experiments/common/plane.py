@@ -103,15 +103,18 @@ class Square:
         name, dense = self.name(method, temporal, gradient), gradient == 1
         masking = "auto" if dense else "on"  # the paper's, of both methods
         return RunConfig(
-            task=self.learnt if self.falls else self.task, iterations=self.iterations,
-            method="raw" if dense else method, temporal=temporal,
+            task=self.learnt if self.falls else self.task,
+            iterations=self.iterations,
+            method="raw" if dense else method,
+            temporal=temporal,
             gradient=None if dense else gradient,
             training=Training(batch_size=self.batch_size, momentum_masking=masking),
-            clients=self.clients, machine=Machine(data=data),
+            clients=self.clients,
+            machine=Machine(data=data),
             evaluation=Evaluation(
                 every=self.evaluate_every(name, temporal), test_samples=self.scored
             ),
-        )  # fmt: skip
+        )
 
 
 def _bare(side: int) -> tuple[tuple[str, int], ...]:
@@ -155,10 +158,15 @@ def _paper(square: Square) -> Square:
     times = max(1, task.iterations // longest)
     stages = sorted({longest * max(1, times * part // 4) for part in (1, 2, 3, 4)})
     return replace(
-        square, iterations=longest * times, batch_size=task.batch_size, clients=task.clients,
-        stages=tuple(stages), coarse=longest, falls=stages[1] if square.falls else 0,
+        square,
+        iterations=longest * times,
+        batch_size=task.batch_size,
+        clients=task.clients,
+        stages=tuple(stages),
+        coarse=longest,
+        falls=stages[1] if square.falls else 0,
         scored=None,
-    )  # fmt: skip
+    )
 
 
 SCALES = {
@@ -186,12 +194,17 @@ def errors(square: Square, results: Results) -> pd.DataFrame:
         name = square.name(method, n, p)
         rows.append(
             {
-                "task": square.task, "method": method, "stage": stage, "temporal": n,
-                "gradient": p, "diagonal": i + j, "total_sparsity": p / n,
+                "task": square.task,
+                "method": method,
+                "stage": stage,
+                "temporal": n,
+                "gradient": p,
+                "diagonal": i + j,
+                "total_sparsity": p / n,
                 "error": float(scored[name, stage]),
                 "ratio_content": results.runs.loc[name, "ratio_content"],
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -208,13 +221,16 @@ def bare_errors(square: Square, results: Results) -> pd.DataFrame:
         for stage in square.stages:
             rows.append(
                 {
-                    "task": square.task, "method": method, "stage": stage, "gradient": p,
+                    "task": square.task,
+                    "method": method,
+                    "stage": stage,
+                    "gradient": p,
                     "masked": float(scored[masked, stage]),
                     "unmasked": float(scored[f"{masked}-{UNMASKED}", stage]),
                     "temporal": float(scored.get((square.name(DENSE, n, 1), stage), np.nan)),
                     "dense": float(scored[square.name(DENSE, 1, 1), stage]),
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)
 
 

@@ -56,22 +56,32 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     one of them may leave a part of the budget.
     """
     limited = finals[finals["budget"].notna()]
-    told = limited.assign(
-        logit=np.log(errors(limited) / (1 - errors(limited))),
-        often=limited["rounds"] * limited["p"], metric=shares(limited),
-    ).set_index([*PLACE, "method", "seed"]).sort_index()
+    told = (
+        limited.assign(
+            logit=np.log(errors(limited) / (1 - errors(limited))),
+            often=limited["rounds"] * limited["p"],
+            metric=shares(limited),
+        )
+        .set_index([*PLACE, "method", "seed"])
+        .sort_index()
+    )
     lines = []
     for place in chosen(trials).itertuples(index=False):
         at = (place.setting, place.iterations, place.budget)
         mask, topk = (told.loc[(*at, method)] for method in (place.mask, place.topk))
         for seed in mask.index:
-            lines.append({
-                **dict(zip(PLACE, at, strict=True)), "seed": seed, "mask": place.mask,
-                "topk": place.topk, "x": float(np.log10(mask["often"].iloc[0])),
-                "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
-                "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
-                "bits": mask.loc[seed, "bits"] / topk.loc[seed, "bits"],
-            })  # fmt: skip
+            lines.append(
+                {
+                    **dict(zip(PLACE, at, strict=True)),
+                    "seed": seed,
+                    "mask": place.mask,
+                    "topk": place.topk,
+                    "x": float(np.log10(mask["often"].iloc[0])),
+                    "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
+                    "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
+                    "bits": mask.loc[seed, "bits"] / topk.loc[seed, "bits"],
+                }
+            )
     return pd.DataFrame(lines)
 
 
@@ -122,9 +132,7 @@ class Law:
     runs: int
 
 
-def terms(
-    told: pd.DataFrame, slope: bool
-) -> tuple[pd.Series, pd.DataFrame, dict[str, pd.Series]]:
+def terms(told: pd.DataFrame, slope: bool) -> tuple[pd.Series, pd.DataFrame, dict[str, pd.Series]]:
     """The mixed model of the gain: outcome, fixed effects, levels of the random ones.
 
     What is modelled is the mean gain of a place over its seeds; settings have intercepts of their
@@ -141,11 +149,15 @@ def law(told: pd.DataFrame) -> Law:
     slope, level = free.effects["x"], free.effects["level"]
     low, high = interval(told)
     return Law(
-        slope=slope, error=free.covariance.loc["x", "x"] ** 0.5,
+        slope=slope,
+        error=free.covariance.loc["x", "x"] ** 0.5,
         chance=float(chi2.sf(max(0.0, bound.deviance - free.deviance), 1)),
-        crossing=-level / slope if slope < 0 else nan, low=low, high=high,
-        places=told[PLACE].drop_duplicates().shape[0], runs=len(told),
-    )  # fmt: skip
+        crossing=-level / slope if slope < 0 else nan,
+        low=low,
+        high=high,
+        places=told[PLACE].drop_duplicates().shape[0],
+        runs=len(told),
+    )
 
 
 def interval(told: pd.DataFrame, draws: int = DRAWS) -> tuple[float, float]:
@@ -157,10 +169,12 @@ def interval(told: pd.DataFrame, draws: int = DRAWS) -> tuple[float, float]:
     """
     numbers = np.random.default_rng(0)
     cubes = {  # seeds x places, of gains; places' x
-        name: (part.pivot_table("gain", "seed", PLACE[1:]).to_numpy(),
-               part.groupby(PLACE[1:])["x"].first().to_numpy())  # both by length, then budget
+        name: (
+            part.pivot_table("gain", "seed", PLACE[1:]).to_numpy(),
+            part.groupby(PLACE[1:])["x"].first().to_numpy(),
+        )  # both by length, then budget
         for name, part in told.groupby("setting")
-    }  # fmt: skip
+    }
     names, found = list(cubes), []
     for draw in range(draws):
         xs, gains = [], []
@@ -188,10 +202,15 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
     for method in (name for name in ROWS if name in set(finals["method"])):
         fell = finals.loc[finals["method"] == method, "fell"]
         share = binomtest(int(fell.sum()), len(fell)).proportion_ci(method="exact")
-        lines.append({
-            "method": method, "runs": len(fell), "collapsed": int(fell.sum()),
-            "low": share.low, "high": share.high,
-        })  # fmt: skip
+        lines.append(
+            {
+                "method": method,
+                "runs": len(fell),
+                "collapsed": int(fell.sum()),
+                "low": share.low,
+                "high": share.high,
+            }
+        )
     return pd.DataFrame(lines)
 
 
@@ -200,7 +219,12 @@ def means(finals: pd.DataFrame) -> pd.DataFrame:
     told = finals.assign(metric=100 * shares(finals))
     grouped = told.groupby([*PLACE, "method"], sort=False, dropna=False)
     return grouped.agg(
-        n=("n", "first"), p=("p", "first"), factor=("factor", "first"), mean=("metric", "mean"),
-        median=("metric", "median"), sd=("metric", "std"), bits=("bits", "mean"),
+        n=("n", "first"),
+        p=("p", "first"),
+        factor=("factor", "first"),
+        mean=("metric", "mean"),
+        median=("metric", "median"),
+        sd=("metric", "std"),
+        bits=("bits", "mean"),
         seeds=("metric", "size"),
-    ).reset_index()  # fmt: skip
+    ).reset_index()

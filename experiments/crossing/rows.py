@@ -34,10 +34,11 @@ ROWS = {
     "sbc": Row("sbc({p})", TOPK, "Sattler et al. 2018"),
     "stc": Row("stc({p})", TOPK, "Sattler et al. 2020"),
     "topk4": Row("ef(topk({p}) | minmax(4) | context)", TOPK, "top-k, four bits, context coder"),
-    "ef21": Row("ef21(topk({p}) | float32 | golomb)", BESIDE, "Richtárik et al. 2021",
-                {"strategy": "ef21"}),
+    "ef21": Row(
+        "ef21(topk({p}) | float32 | golomb)", BESIDE, "Richtárik et al. 2021", {"strategy": "ef21"}
+    ),
     "drive": Row("drive()", BESIDE, "Vargaftik et al. 2021"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """At equal upstream bits: random masks beside the largest entries, over budgets and lengths.
 
-    fedsim experiment crossing --only digits_iid,digits_skewed,125,500 --jobs 2
-    fedsim experiment crossing --data DIR --jobs 2          # all of it; goes on where it stopped
+Run: ``fedsim experiment crossing --only digits_iid,digits_skewed,125,500 --jobs 2``
+Run: ``fedsim experiment crossing --data DIR --jobs 2``
 """
 
 from dataclasses import asdict
@@ -67,10 +67,13 @@ def tables(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame
     told = laws.differences(trials, finals)
     found = {"differences": told, "collapses": laws.collapses(finals)}
     if told["x"].nunique() > 2:
-        found["law"] = pd.DataFrame([
-            {"of": name, **asdict(laws.law(part))}
-            for name, part in compared(trials, finals).items() if part["x"].nunique() > 2
-        ])  # fmt: skip
+        found["law"] = pd.DataFrame(
+            [
+                {"of": name, **asdict(laws.law(part))}
+                for name, part in compared(trials, finals).items()
+                if part["x"].nunique() > 2
+            ]
+        )
     return found
 
 
@@ -92,10 +95,13 @@ def scores(means: pd.DataFrame) -> str:
                 for kind in (MASK, TOPK)
             ]
             bold = {top.idxmax() for top in tops if len(top)}
-            lines.append([
-                f"{iterations}", f"{budget:g}",
-                *(_cell(here.loc[n], n in bold) if n in here.index else "—" for n in names),
-            ])  # fmt: skip
+            lines.append(
+                [
+                    f"{iterations}",
+                    f"{budget:g}",
+                    *(_cell(here.loc[n], n in bold) if n in here.index else "—" for n in names),
+                ]
+            )
     return table(("iterations", "budget", *names), lines)
 
 
@@ -112,13 +118,18 @@ def places(told: pd.DataFrame) -> str:
     grouped = in_order.groupby(laws.PLACE, sort=False)
     lines = [
         [
-            setting, f"{iterations}", f"{budget:g}", part["mask"].iloc[0], part["topk"].iloc[0],
-            f"{10 ** part['x'].iloc[0]:.2g}", f"{part['bits'].mean():.2g}",
+            setting,
+            f"{iterations}",
+            f"{budget:g}",
+            part["mask"].iloc[0],
+            part["topk"].iloc[0],
+            f"{10 ** part['x'].iloc[0]:.2g}",
+            f"{part['bits'].mean():.2g}",
             f"{part['points'].mean():+.1f} ± {part['points'].std():.1f}",
             f"{part['gain'].mean():+.2f}",
         ]
         for (setting, iterations, budget), part in grouped
-    ]  # fmt: skip
+    ]
     head = ("setting", "iterations", "budget", "mask", "top-k", "R p", "bits", "points", "log-odds")
     return table(head, lines)
 
@@ -126,10 +137,14 @@ def places(told: pd.DataFrame) -> str:
 def collapsed(frame: pd.DataFrame) -> str:
     """A row per method: runs, how many collapsed, and the interval of their share."""
     lines = [
-        [row["method"], f"{row['runs']}", f"{row['collapsed']}",
-         f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"]
+        [
+            row["method"],
+            f"{row['runs']}",
+            f"{row['collapsed']}",
+            f"{100 * row['low']:.1f} to {100 * row['high']:.1f}",
+        ]
         for row in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(("method", "runs", "collapsed", "95 % interval (%)"), lines)
 
 
@@ -139,14 +154,26 @@ def verdict(frame: pd.DataFrame) -> str:
     for row in frame.to_dict("records"):
         low, at, high = (f"{10 ** row[name]:.2g}" for name in ("low", "crossing", "high"))
         found = "none: any is in it" if (low, high) == ("0", "inf") else f"{low} to {high}"
-        lines.append([
-            row["of"], f"{row['places']:.0f}", f"{row['runs']:.0f}",
-            f"{row['slope']:.3f} ± {row['error']:.3f}",
-            f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
-            "none" if at == "nan" else at, found,
-        ])  # fmt: skip
-    head = ("of", "places", "runs", "slope", "likelihood ratio's p", "crossing at R p",
-            "95 % interval")  # fmt: skip
+        lines.append(
+            [
+                row["of"],
+                f"{row['places']:.0f}",
+                f"{row['runs']:.0f}",
+                f"{row['slope']:.3f} ± {row['error']:.3f}",
+                f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
+                "none" if at == "nan" else at,
+                found,
+            ]
+        )
+    head = (
+        "of",
+        "places",
+        "runs",
+        "slope",
+        "likelihood ratio's p",
+        "crossing at R p",
+        "95 % interval",
+    )
     return table(head, lines)
 
 
@@ -160,7 +187,8 @@ def figure(told: pd.DataFrame) -> Figure:
         axes.errorbar(x, gain, sd / every.size() ** 0.5, fmt="o", color=colour, label=setting)
     axes.axhline(0, color="0.5", linewidth=0.8)
     axes.set(
-        xscale="log", xlabel="R p: how often the mask sends an entry in the whole run",
+        xscale="log",
+        xlabel="R p: how often the mask sends an entry in the whole run",
         ylabel="log-odds of an error, top-k less mask\n(above 0: the mask is better; bars: "
         "standard errors)",
     )
@@ -180,10 +208,14 @@ EXPERIMENT = Experiment(
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables: the methods, and what the CSV files say."""
     lines = [
-        [name, f"`{row.text}`".replace("|", "\\|"), "" if row.kind == BESIDE else row.kind,
-         row.source]
+        [
+            name,
+            f"`{row.text}`".replace("|", "\\|"),
+            "" if row.kind == BESIDE else row.kind,
+            row.source,
+        ]
         for name, row in ROWS.items()
-    ]  # fmt: skip
+    ]
     made = {"methods": table(("name", "method", "kind", "source"), lines)}
     if not (results / "differences.csv").exists():
         return made
@@ -193,5 +225,6 @@ def readme_tables(results: Path) -> dict[str, str]:
         made["law"] = verdict(pd.read_csv(results / "law.csv"))
     return made | {
         f"{name}/means": scores(pd.read_csv(results / name / "means.csv"))
-        for name in SETTINGS if (results / name / "means.csv").exists()
+        for name in SETTINGS
+        if (results / name / "means.csv").exists()
     }

@@ -46,9 +46,12 @@ class Stages(Runs):
         self.name, self.scale, self.iterations = name, scale, iterations
         setting = SETTINGS[name]
         self._shared: dict[str, Any] = {
-            "task": setting.task, "partition": setting.partition, "clients": CLIENTS,
-            "test_samples": setting.scored, "data": data,
-        }  # fmt: skip
+            "task": setting.task,
+            "partition": setting.partition,
+            "clients": CLIENTS,
+            "test_samples": setting.scored,
+            "data": data,
+        }
         sizes = Sizes(RunConfig.of(method="raw", temporal=1, iterations=1, **self._shared))
         self._budgets, self._rate = Budgets(sizes), sizes.rate
         self.dense = sizes.bits("raw", None, OWN_CODER) * iterations
@@ -84,12 +87,19 @@ class Stages(Runs):
         use = self._use(case, delay)
         assert use is not None
         config = RunConfig.of(
-            method=row.text, gradient=use.fraction, temporal=delay,
-            iterations=use.rounds * delay, lr=float(f"{self._rate * factor:.4g}"),
+            method=row.text,
+            gradient=use.fraction,
+            temporal=delay,
+            iterations=use.rounds * delay,
+            lr=float(f"{self._rate * factor:.4g}"),
             stop_at_bits=None if case.budget is None else KEPT * case.budget * self.dense,
-            evaluate_every=max(1, use.rounds // EVALUATIONS), seed=seed or 0, label=case.method,
-            validation=0.2 if seed is None else None, **self._shared, **row.more,
-        )  # fmt: skip
+            evaluate_every=max(1, use.rounds // EVALUATIONS),
+            seed=seed or 0,
+            label=case.method,
+            validation=0.2 if seed is None else None,
+            **self._shared,
+            **row.more,
+        )
         budget = "dense" if case.budget is None else f"{case.budget:g}"
         part = "trial" if seed is None else f"seed{seed}"
         return Cell(f"{case.method}-b{budget}-n{delay}-x{factor:.4g}-{part}", config)
@@ -104,8 +114,9 @@ class Stages(Runs):
         for _ in range(1 + EXTENSIONS):
             cells = {
                 (case, trial): self.cell(case, trial, None)
-                for case, trials in waiting.items() for trial in trials
-            }  # fmt: skip
+                for case, trials in waiting.items()
+                for trial in trials
+            }
             self.run(cells.values(), "trials")
             for (case, trial), cell in cells.items():
                 curve = self.curve(cell, "trials")
@@ -117,8 +128,9 @@ class Stages(Runs):
         """The runs of what was chosen, on fresh seeds."""
         cells = {
             (case, seed): self.cell(case, best(losses), seed)
-            for seed in range(1, self.scale.seeds + 1) for case, losses in tried.items()
-        }  # fmt: skip
+            for seed in range(1, self.scale.seeds + 1)
+            for case, losses in tried.items()
+        }
         self.run(cells.values(), "finals", described=True)
         return cells
 
@@ -127,8 +139,9 @@ class Stages(Runs):
         tried = self.tune()
         trials = [
             self._line(case, n, f) | {"loss": None if loss == inf else loss}
-            for case, losses in tried.items() for (n, f), loss in losses.items()
-        ]  # fmt: skip
+            for case, losses in tried.items()
+            for (n, f), loss in losses.items()
+        ]
         finals = []
         for (case, seed), cell in self.finals(tried).items():
             summary = self.summary(cell, "finals")
@@ -136,21 +149,29 @@ class Stages(Runs):
             point = within(self.curve(cell, "finals"), bits)
             rounds = cell.config.iterations // cell.config.temporal
             finals.append(
-                self._line(case, *best(tried[case])) | {
-                    "seed": seed, "rounds": rounds, "p": cell.config.gradient,
+                self._line(case, *best(tried[case]))
+                | {
+                    "seed": seed,
+                    "rounds": rounds,
+                    "p": cell.config.gradient,
                     "bits": None if point is None else point[0],
                     "metric": None if point is None else point[1],
-                    "status": summary["status"], "seconds": summary.get("seconds"),
+                    "status": summary["status"],
+                    "seconds": summary.get("seconds"),
                 }
-            )  # fmt: skip
+            )
         return pd.DataFrame(trials), pd.DataFrame(finals)
 
     def _line(self, case: Case, delay: int, factor: float) -> dict[str, Any]:
         return {
-            "setting": self.name, "iterations": self.iterations, "method": case.method,
-            "kind": ROWS[case.method].kind, "budget": case.budget, "n": delay,
+            "setting": self.name,
+            "iterations": self.iterations,
+            "method": case.method,
+            "kind": ROWS[case.method].kind,
+            "budget": case.budget,
+            "n": delay,
             "factor": float(f"{factor:.4g}"),
-        }  # fmt: skip
+        }
 
 
 def best(tried: dict[Trial, float]) -> Trial:

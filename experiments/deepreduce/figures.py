@@ -50,8 +50,11 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     (crosses,) = [line for line in axes[1, 2].lines if line.get_label() == "formulas"]
     drawn.legend(
         handles=[*axes[0, 2].get_legend_handles_labels()[0], crosses],
-        loc="outside lower center", ncols=6, frameon=False, fontsize=9,
-    )  # fmt: skip
+        loc="outside lower center",
+        ncols=6,
+        frameon=False,
+        fontsize=9,
+    )
     return drawn
 
 
@@ -87,9 +90,13 @@ def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     for axes, number in zip(panels, numbers, strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             axes.plot(
-                row["wire_percent"], row["score"], "osD^vP"[i % 6], markersize=8,
-                color=_colour(row["name"], i), label=row["title"],
-            )  # fmt: skip
+                row["wire_percent"],
+                row["score"],
+                "osD^vP"[i % 6],
+                markersize=8,
+                color=_colour(row["name"], i),
+                label=row["title"],
+            )
         axes.set(xscale="log", xlabel=VOLUME, ylabel=score_label(frame), title=f"Figure {number}")
         plain_ticks(axes.xaxis)
         axes.grid(alpha=0.25)
@@ -121,8 +128,11 @@ def parts(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 
 FIGURES = {
-    "fig6": rates, "fig7-8": convergence, "fig9-15": against_volume, "fig10": parts,
-}  # fmt: skip
+    "fig6": rates,
+    "fig7-8": convergence,
+    "fig9-15": against_volume,
+    "fig10": parts,
+}
 
 
 def has_rows(name: str, frame: pd.DataFrame) -> bool:

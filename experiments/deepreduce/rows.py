@@ -18,8 +18,11 @@ SPARSIFIERS = {
 SHARES = {"topr": P, "randr": P_RANDOM, "halfr": P_DENSENET}
 """r / d of each sparsifier."""
 _POLICY_FIGURES = {
-    "p0": (6, 7, 10, 15), "p1": (6, 7, 15), "p2": (6, 7, 9, 10, 15), "naive": (7, 15),
-}  # fmt: skip
+    "p0": (6, 7, 10, 15),
+    "p1": (6, 7, 15),
+    "p2": (6, 7, 9, 10, 15),
+    "naive": (7, 15),
+}
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,18 @@ ROWS = {
         Row("dense", "no compression", "raw", (6, 7, 8, 9, 15)),
         Row("topr", "Top-r", f"deepreduce({P:g}, none)", (6, 7, 8, 9, 10, 15), "Top-r"),
         Row(
-            "randr", "Random-r",
-            f"ef(per_tensor({SPARSIFIERS['randr'][1]} | float32 | raw32))", (6,), "Random-r",
+            "randr",
+            "Random-r",
+            f"ef(per_tensor({SPARSIFIERS['randr'][1]} | float32 | raw32))",
+            (6,),
+            "Random-r",
         ),
-        *(_bloom(s, policy, eps) for s in ("topr", "randr") for policy in POLICIES
-          for eps in RATES),
+        *(
+            _bloom(s, policy, eps)
+            for s in ("topr", "randr")
+            for policy in POLICIES
+            for eps in RATES
+        ),
         _bloom("topr", "naive", CHOSEN),
         Row("halfr", "Top-r, 0.5 %", f"deepreduce({P_DENSENET:g}, none)", (15,), "Top-r, 0.5 %"),
         *(_bloom("halfr", policy, CHOSEN) for policy in (*POLICIES, "naive")),
@@ -78,13 +88,21 @@ ROWS = {
         Row("3lc", "3LC", "ef(threelc(1))", (9,)),
         Row("sketchml", "SketchML", "ef(sketchml(1, 64))", (9,)),
     )
-}  # fmt: skip
+}
 """All rows by name. ``golomb`` is not in the paper: a lossless code beside the Bloom filters."""
 
 DOZEN = [
-    "dense", "topr", *(f"topr-{policy}-{CHOSEN:g}" for policy in POLICIES), "fit-poly", "fit-dexp",
-    "qsgd", "p0-fit-poly", "p2-qsgd", "skcompress", "golomb",
-]  # fmt: skip
+    "dense",
+    "topr",
+    *(f"topr-{policy}-{CHOSEN:g}" for policy in POLICIES),
+    "fit-poly",
+    "fit-dexp",
+    "qsgd",
+    "p0-fit-poly",
+    "p2-qsgd",
+    "skcompress",
+    "golomb",
+]
 """The rows of the task on which a run is dearest, ``char_lstm``."""
 DENSENET = ["dense", *(name for name in ROWS if name.startswith("halfr"))]
 """Figure 15b, of DenseNet40."""

@@ -23,27 +23,40 @@ from .figures import FIGURES, has_rows
 from .rows import DENSENET, DOZEN, ROWS, predicted_percent
 
 SMOKE = [
-    "dense", "topr", "topr-p0-0.01", "topr-p1-0.01", "randr-p2-0.1", "rle", "fit-poly",
-    "skcompress", "3lc",
-]  # fmt: skip
+    "dense",
+    "topr",
+    "topr-p0-0.01",
+    "topr-p1-0.01",
+    "randr-p2-0.1",
+    "rle",
+    "fit-poly",
+    "skcompress",
+    "3lc",
+]
 TASKS = {
     "digits": {"smoke": Length(2, 8, 1, clients=2)},
     "fashion_lenet5": {
-        "short": Length(200, 32, 1, evaluations=8), "paper": Length(2000, 128, 3, evaluations=8),
+        "short": Length(200, 32, 1, evaluations=8),
+        "paper": Length(2000, 128, 3, evaluations=8),
     },
     **DEAR,
     "cifar_resnet20": {
-        **DEAR["cifar_resnet20"], "short": Length(300, 32, 1, 2, 2000, 6, lr=0.02),
+        **DEAR["cifar_resnet20"],
+        "short": Length(300, 32, 1, 2, 2000, 6, lr=0.02),
     },
     "cifar_densenet40": {
-        "short": Length(300, 16, 1, 2, 1000, 3, lr=0.05), "paper": Length(234_300, 16, 3),
+        "short": Length(300, 16, 1, 2, 1000, 3, lr=0.05),
+        "paper": Length(234_300, 16, 3),
     },
-}  # fmt: skip
+}
 """A row per task and scale; the paper's own tasks are ResNet-20 and DenseNet40 on CIFAR-10."""
 ALL = [name for name in ROWS if name not in DENSENET[1:]]
 NAMES = {
-    "digits": SMOKE, "fashion_lenet5": ALL, "cifar_resnet20": ALL, "cifar_densenet40": DENSENET,
-}  # fmt: skip
+    "digits": SMOKE,
+    "fashion_lenet5": ALL,
+    "cifar_resnet20": ALL,
+    "cifar_densenet40": DENSENET,
+}
 """The rows of a task; ``DOZEN`` of the others."""
 TIMED = ("digits", "fashion_lenet5")
 """Tasks on whose gradient encoding and decoding are timed (Figure 10b)."""
@@ -74,9 +87,7 @@ def show(asked: Asked, results: Results) -> Shown:
     if asked.task in TIMED:
         frame = frame.merge(times(results.runs, asked), on="name")
     text = of_task(asked.task, results, markdown(frame))
-    figures = {
-        name: draw(frame, curves) for name, draw in FIGURES.items() if has_rows(name, frame)
-    }
+    figures = {name: draw(frame, curves) for name, draw in FIGURES.items() if has_rows(name, frame)}
     return Shown({"tables": frame, "curves": curves}, {"tables": text}, figures)
 
 
@@ -114,19 +125,25 @@ def collect(runs: pd.DataFrame, name_of_task: str, data: Path | None) -> pd.Data
         bits |= {part: mine[f"up_{column}_bits"].mean() for part, column in BITS.items()}
         rows.append(
             {
-                "name": name, "title": row.title, "method": mine["method"].iloc[0],
-                "figures": " ".join(map(str, row.figures)), "sparsifier": row.sparsifier,
-                "policy": row.policy, "eps": row.eps, "seeds": len(mine),
+                "name": name,
+                "title": row.title,
+                "method": mine["method"].iloc[0],
+                "figures": " ".join(map(str, row.figures)),
+                "sparsifier": row.sparsifier,
+                "policy": row.policy,
+                "eps": row.eps,
+                "seeds": len(mine),
                 "iterations": mine["iterations"].iloc[0],
-                "metric": metric, "score": score.mean(), "score_spread": score.std(ddof=1),
+                "metric": metric,
+                "score": score.mean(),
+                "score_spread": score.std(ddof=1),
                 "ratio_wire": mine["ratio_wire"].mean(),
                 "sent_percent": 100 * mine["up_sent"].mean() / (dense_bits / 32),
                 **{f"{part}_bits": count for part, count in bits.items()},
                 **{f"{part}_percent": 100 * count / dense_bits for part, count in bits.items()},
-                "predicted_percent":
-                    predicted_percent(row, sizes) if bloom else float("nan"),
+                "predicted_percent": predicted_percent(row, sizes) if bloom else float("nan"),
             }
-        )  # fmt: skip
+        )
     order = {name: i for i, name in enumerate(ROWS)}
     return pd.DataFrame(rows).sort_values("name", key=lambda names: names.map(order))
 

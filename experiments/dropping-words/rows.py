@@ -47,18 +47,23 @@ ROWS = {
     "plain-local-99": Row("drop 99 %, local", False, drop(0.01, "tensor"), _P99, (5,)),
     **{
         f"{value}-{bits}": Row(
-            f"{bits} bit{'s' * (bits > 1)}, {value}", True, quantized(value, bits),
-            quantized(value, bits), (8,),
+            f"{bits} bit{'s' * (bits > 1)}, {value}",
+            True,
+            quantized(value, bits),
+            quantized(value, bits),
+            (8,),
         )
-        for bits in (1, 2) for value in ("min", "avg")
+        for bits in (1, 2)
+        for value in ("min", "avg")
     },
     **{
         f"{'dense' if norm else 'plain-dense'}-rate{rate:g}": Row(
             f"no dropping, rate {rate:g}", norm, "raw", "raw", (), rate
         )
-        for norm in (True, False) for rate in RATES
+        for norm in (True, False)
+        for rate in RATES
     },
-}  # fmt: skip
+}
 FIGURES = {f"fig{number}": number for number in (3, 5, 8)}
 
 
@@ -89,9 +94,14 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         Cell(
             f"{name}-seed{seed}",
             RunConfig(
-                task=TASK[row.norm], method=row.up, downlink=row.down, temporal=1,
-                seed=seed, strategy=f"fedadagrad(server_lr={row.rate or RATE[row.norm]})",
-                iterations=chosen.rounds, clients=CLIENTS,
+                task=TASK[row.norm],
+                method=row.up,
+                downlink=row.down,
+                temporal=1,
+                seed=seed,
+                strategy=f"fedadagrad(server_lr={row.rate or RATE[row.norm]})",
+                iterations=chosen.rounds,
+                clients=CLIENTS,
                 training=Training(momentum_masking="off"),
                 evaluation=Evaluation(
                     every=max(1, chosen.rounds // EVALUATIONS), test_samples=chosen.scored
@@ -101,4 +111,4 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         )
         for name, row in ((name, ROWS[name]) for name in names)
         for seed in ([10] if row.rate else range(chosen.seeds))
-    ]  # fmt: skip
+    ]

@@ -1,7 +1,7 @@
 """Figures 3, 5 and 8 of Aji & Heafield 2017, by a language model in place of translation.
 
-    fedsim experiment dropping-words --data DIR
-    fedsim experiment dropping-words --data DIR --only rates    # the server's rates that were tried
+Run: ``fedsim experiment dropping-words --data DIR``
+Run: ``fedsim experiment dropping-words --data DIR --only rates``
 """
 
 from pathlib import Path
@@ -34,14 +34,18 @@ def show(asked: Asked, results: Results) -> Shown:
     curves, skew = learning(results), shares(results)
     return Shown(
         {"scores": scores, "curves": curves, "shares": skew},
-        {"scores": scores_table(scores), "shares": shares_table(skew)}, {"words": figure(curves)},
-    )  # fmt: skip
+        {"scores": scores_table(scores), "shares": shares_table(skew)},
+        {"words": figure(curves)},
+    )
 
 
 EXPERIMENT = Experiment(
-    show, runs, rows=lambda scale: (*FIGURES, "rates"), default=lambda scale: [*FIGURES],
+    show,
+    runs,
+    rows=lambda scale: (*FIGURES, "rates"),
+    default=lambda scale: [*FIGURES],
     what="figures",
-)  # fmt: skip
+)
 
 
 def collect(results: Results) -> pd.DataFrame:
@@ -50,13 +54,19 @@ def collect(results: Results) -> pd.DataFrame:
     for name, run in results.runs.iterrows():
         row, seed = row_and_seed(name)
         rounds = results.rounds[results.rounds["run"] == name]
-        lines.append({
-            "name": row, "seed": seed, "perplexity": run["metric"],
-            "early": rounds["metric"].dropna().iloc[0],
-            "tail_loss": rounds["train_loss"].tail(max(1, len(rounds) // 10)).mean(),
-            "ratio": run["ratio_content"], "rounds": run["rounds"],
-            "parameters": run["parameters"], "data_source": run["data_source"],
-        })  # fmt: skip
+        lines.append(
+            {
+                "name": row,
+                "seed": seed,
+                "perplexity": run["metric"],
+                "early": rounds["metric"].dropna().iloc[0],
+                "tail_loss": rounds["train_loss"].tail(max(1, len(rounds) // 10)).mean(),
+                "ratio": run["ratio_content"],
+                "rounds": run["rounds"],
+                "parameters": run["parameters"],
+                "data_source": run["data_source"],
+            }
+        )
     return pd.DataFrame(lines)
 
 
@@ -82,13 +92,17 @@ def shares(results: Results) -> pd.DataFrame:
     tensors = layers.groupby(["name", "tensor"], sort=False)[["sent", "entries"]].sum()
     ours = layers[layers["words"]].groupby("name", sort=False)[["sent", "entries"]].sum()
     parts = (tensors["sent"] / tensors["entries"]).unstack("tensor")
-    return pd.DataFrame({
-        "sent_percent": 100 * every["sent"] / every["entries"],
-        "words_of_sent_percent": 100 * ours["sent"] / every["sent"],
-        "words_of_all_percent": 100 * ours["entries"] / every["entries"],
-        "least": parts.idxmin(axis=1), "least_percent": 100 * parts.min(axis=1),
-        "most": parts.idxmax(axis=1), "most_percent": 100 * parts.max(axis=1),
-    }).reset_index()  # fmt: skip
+    return pd.DataFrame(
+        {
+            "sent_percent": 100 * every["sent"] / every["entries"],
+            "words_of_sent_percent": 100 * ours["sent"] / every["sent"],
+            "words_of_all_percent": 100 * ours["entries"] / every["entries"],
+            "least": parts.idxmin(axis=1),
+            "least_percent": 100 * parts.min(axis=1),
+            "most": parts.idxmax(axis=1),
+            "most_percent": 100 * parts.max(axis=1),
+        }
+    ).reset_index()
 
 
 def scores_table(scores: pd.DataFrame) -> str:
@@ -101,41 +115,75 @@ def scores_table(scores: pd.DataFrame) -> str:
         if dense in by and name != dense and not row.rate:
             above = [f"{100 * (by[name, s] / by[dense, s] - 1):+.1f}" for s in mine["seed"]]
         mean, sd, seeds = mine.mean(numeric_only=True), mine.std(numeric_only=True), len(mine)
-        lines.append([
-            row.title, "yes" if row.norm else "no", ", ".join(map(str, row.figures)),
-            f"{seeds}", spread(mean["perplexity"], sd["perplexity"], seeds, 1),
-            spread(mean["early"], sd["early"], seeds, 1),
-            spread(mean["tail_loss"], sd["tail_loss"], seeds, 3), f"×{mean['ratio']:.1f}",
-            " / ".join(above),
-        ])  # fmt: skip
+        lines.append(
+            [
+                row.title,
+                "yes" if row.norm else "no",
+                ", ".join(map(str, row.figures)),
+                f"{seeds}",
+                spread(mean["perplexity"], sd["perplexity"], seeds, 1),
+                spread(mean["early"], sd["early"], seeds, 1),
+                spread(mean["tail_loss"], sd["tail_loss"], seeds, 3),
+                f"×{mean['ratio']:.1f}",
+                " / ".join(above),
+            ]
+        )
     return table(
-        ("run", "layer norm", "figures", "seeds", "perplexity", "early", "training loss", "ratio",
-         "above no dropping (%)"), lines,
-    )  # fmt: skip
+        (
+            "run",
+            "layer norm",
+            "figures",
+            "seeds",
+            "perplexity",
+            "early",
+            "training loss",
+            "ratio",
+            "above no dropping (%)",
+        ),
+        lines,
+    )
 
 
 def shares_table(skew: pd.DataFrame) -> str:
     """A row per row of the experiment that drops."""
     lines = [
-        [ROWS[row["name"]].title, "yes" if ROWS[row["name"]].norm else "no",
-         f"{row['sent_percent']:.2f}", f"{row['words_of_sent_percent']:.1f}",
-         f"{row['words_of_all_percent']:.1f}",
-         *(f"`{row[end]}`: {row[f'{end}_percent']:.3g}" for end in ("least", "most"))]
-        for row in skew.sort_values("name", key=lambda names: names.map([*ROWS].index))
-        .to_dict("records") if ROWS[row["name"]].up != "raw"
-    ]  # fmt: skip
+        [
+            ROWS[row["name"]].title,
+            "yes" if ROWS[row["name"]].norm else "no",
+            f"{row['sent_percent']:.2f}",
+            f"{row['words_of_sent_percent']:.1f}",
+            f"{row['words_of_all_percent']:.1f}",
+            *(f"`{row[end]}`: {row[f'{end}_percent']:.3g}" for end in ("least", "most")),
+        ]
+        for row in skew.sort_values("name", key=lambda names: names.map([*ROWS].index)).to_dict(
+            "records"
+        )
+        if ROWS[row["name"]].up != "raw"
+    ]
     return table(
-        ("run", "layer norm", "sent (%)", "of it of words' tables (%)", "of all entries (%)",
-         "tensor that sends the least (%)", "the most (%)"), lines,
-    )  # fmt: skip
+        (
+            "run",
+            "layer norm",
+            "sent (%)",
+            "of it of words' tables (%)",
+            "of all entries (%)",
+            "tensor that sends the least (%)",
+            "the most (%)",
+        ),
+        lines,
+    )
 
 
 def figure(curves: pd.DataFrame) -> Figure:
     """Training loss over rounds: a panel per figure of the paper, two of Figure 5."""
     drawn = canvas(11, 3.4)
     panels = drawn.subplots(1, 4, sharey=True)
-    wanted = [(3, True, "drop ratios"), (5, False, "thresholds, no layer norm"),
-              (5, True, "thresholds, layer norm"), (8, True, "bits of 1 %")]  # fmt: skip
+    wanted = [
+        (3, True, "drop ratios"),
+        (5, False, "thresholds, no layer norm"),
+        (5, True, "thresholds, layer norm"),
+        (8, True, "bits of 1 %"),
+    ]
     for axes, (number, norm, title) in zip(panels, wanted, strict=True):
         names = [n for n, row in ROWS.items() if number in row.figures and row.norm == norm]
         for colour, name in zip(("black", *COLOURS), names, strict=False):

@@ -16,8 +16,13 @@ def figure(curves: pd.DataFrame) -> Figure:
         row, colour = ROWS[str(name)], COLOURS[place % len(COLOURS)]
         for seed, run in lines.groupby("seed"):
             label = str(name) if seed == 0 else None
-            axes.plot(run["round"], 100 * run["accuracy"].cummax(), color=colour, linewidth=0.8,
-                      label=label)  # fmt: skip
+            axes.plot(
+                run["round"],
+                100 * run["accuracy"].cummax(),
+                color=colour,
+                linewidth=0.8,
+                label=label,
+            )
         if row.paper:
             axes.plot(row.paper, 100 * TARGETS[row.task], "o", color=colour, zorder=3)
     axes.set(xlabel="rounds", ylabel="best accuracy so far (%); dots: the paper", xscale="log")

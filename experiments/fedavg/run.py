@@ -26,15 +26,19 @@ def config(row: Row, scale: str, data: str | None, seed: int, lr: float, rounds:
     """The settings of a run; at smoke scale ten clients share the digits."""
     smoke = scale == "smoke"
     return RunConfig(
-        task="digits" if smoke else row.task, method=row.method, local_epochs=row.epochs,
-        rounds=2 if smoke else rounds, seed=seed,
+        task="digits" if smoke else row.task,
+        method=row.method,
+        local_epochs=row.epochs,
+        rounds=2 if smoke else rounds,
+        seed=seed,
         clients=Clients(
             10 if smoke else CLIENTS, cohort=2 if smoke else COHORT, partition=row.partition
         ),
         training=Training(batch_size=10 if smoke else row.batch, lr=lr),
-        evaluation=Evaluation(every=1), keep=Keep(checkpoint_every=50),
+        evaluation=Evaluation(every=1),
+        keep=Keep(checkpoint_every=50),
         machine=Machine(data=data),
-    )  # fmt: skip
+    )
 
 
 def cells(asked: Asked) -> list[Cell]:
@@ -44,16 +48,20 @@ def cells(asked: Asked) -> list[Cell]:
         if asked.task == ROUNDS:
             seeds = 2 if asked.scale == "smoke" else row.seeds
             made += [
-                Cell(f"{row.name}-seed{seed}", config(row, asked.scale, asked.data, seed, row.lr,
-                                                      row.rounds))
+                Cell(
+                    f"{row.name}-seed{seed}",
+                    config(row, asked.scale, asked.data, seed, row.lr, row.rounds),
+                )
                 for seed in range(seeds)
-            ]  # fmt: skip
+            ]
             continue
         made += [
-            Cell(f"{row.name}-lr{lr}-seed{TRIAL_SEED}",
-                 config(row, asked.scale, asked.data, TRIAL_SEED, lr, row.trial))
+            Cell(
+                f"{row.name}-lr{lr}-seed{TRIAL_SEED}",
+                config(row, asked.scale, asked.data, TRIAL_SEED, lr, row.trial),
+            )
             for lr in (row.rates if row.trial else ())
-        ]  # fmt: skip
+        ]
     return made
 
 
@@ -67,10 +75,17 @@ def curves(results: Results) -> pd.DataFrame:
     for run in results.runs.index:
         rounds = results.rounds[results.rounds["run"] == run]
         name, seed = row_and_seed(run)
-        frames.append(pd.DataFrame({
-            "name": name, "seed": seed, "round": rounds["round"], "accuracy": rounds["metric"],
-            "up_bits": rounds["up_wire_bits"].cumsum() / results.runs.loc[run, "clients"],
-        }))  # fmt: skip
+        frames.append(
+            pd.DataFrame(
+                {
+                    "name": name,
+                    "seed": seed,
+                    "round": rounds["round"],
+                    "accuracy": rounds["metric"],
+                    "up_bits": rounds["up_wire_bits"].cumsum() / results.runs.loc[run, "clients"],
+                }
+            )
+        )
     return pd.concat(frames, ignore_index=True)
 
 
@@ -87,9 +102,13 @@ def show(asked: Asked, results: Results) -> Shown:
 
 
 EXPERIMENT = Experiment(
-    show, cells, what="parts and rows", tasks=lambda scale: (RATES, ROUNDS),
-    rows=lambda scale: ROWS, default=lambda scale: (RATES, ROUNDS, *RUN_HERE),
-)  # fmt: skip
+    show,
+    cells,
+    what="parts and rows",
+    tasks=lambda scale: (RATES, ROUNDS),
+    rows=lambda scale: ROWS,
+    default=lambda scale: (RATES, ROUNDS, *RUN_HERE),
+)
 
 
 def readme_tables(results: Path) -> dict[str, str]:

@@ -12,9 +12,17 @@ from fedsim.ground.units import bits
 from .rows import ROWS, TARGETS, WHOLE, Row
 
 HEADING = (
-    "model", "E", "B", "clients hold", "sent as", "rate", "seeds at the target",
-    "rounds to the target", "paper", "up per client until then",
-)  # fmt: skip
+    "model",
+    "E",
+    "B",
+    "clients hold",
+    "sent as",
+    "rate",
+    "seeds at the target",
+    "rounds to the target",
+    "paper",
+    "up per client until then",
+)
 
 
 def rounds_to(accuracy: pd.Series, target: float) -> float:
@@ -58,23 +66,34 @@ def compared(curves: pd.DataFrame) -> pd.DataFrame:
             sent.append(until.iloc[0] if len(until) else math.nan)
         reached = pd.Series(counts).notna()
         every = bool(reached.all())
-        made.append({
-            "name": name, "target": target, "seeds": len(counts), "reached": int(reached.sum()),
-            "rounds": pd.Series(counts).mean() if every else math.nan,
-            "rounds_interval": half_width(pd.Series(counts)) if every else math.nan,
-            "fewest": min(counts) if every else math.nan,
-            "most": max(counts) if every else math.nan,
-            "up_bits": pd.Series(sent).mean() if every else math.nan,
-            "best": lines.groupby("seed")["accuracy"].max().mean(),
-        })  # fmt: skip
+        made.append(
+            {
+                "name": name,
+                "target": target,
+                "seeds": len(counts),
+                "reached": int(reached.sum()),
+                "rounds": pd.Series(counts).mean() if every else math.nan,
+                "rounds_interval": half_width(pd.Series(counts)) if every else math.nan,
+                "fewest": min(counts) if every else math.nan,
+                "most": max(counts) if every else math.nan,
+                "up_bits": pd.Series(sent).mean() if every else math.nan,
+                "best": lines.groupby("seed")["accuracy"].max().mean(),
+            }
+        )
     return pd.DataFrame(made)
 
 
 def _settings(row: Row) -> list[str]:
     batch = "∞" if row.batch == WHOLE else str(row.batch)
     held = "600 at random" if row.partition == "iid" else "two shards"
-    return [row.task.removeprefix("mnist_").upper(), str(row.epochs), batch, held, row.method,
-            f"{row.lr:g}"]  # fmt: skip
+    return [
+        row.task.removeprefix("mnist_").upper(),
+        str(row.epochs),
+        batch,
+        held,
+        row.method,
+        f"{row.lr:g}",
+    ]
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -87,10 +106,15 @@ def markdown(frame: pd.DataFrame) -> str:
             half = f" ± {line['rounds_interval']:.1f}" if line["seeds"] > 1 else ""
             count = f"{line['rounds']:.1f}{half}"
         sent = "" if math.isnan(line["up_bits"]) else bits(line["up_bits"])
-        rows.append([
-            *_settings(row), f"{line['reached']} of {line['seeds']}", count, str(row.paper or ""),
-            sent,
-        ])  # fmt: skip
+        rows.append(
+            [
+                *_settings(row),
+                f"{line['reached']} of {line['seeds']}",
+                count,
+                str(row.paper or ""),
+                sent,
+            ]
+        )
     return table(HEADING, rows)
 
 
@@ -99,10 +123,14 @@ def tried(curves: pd.DataFrame) -> pd.DataFrame:
     made = []
     for name, lines in curves.groupby("name", sort=False):
         row, _, rate = str(name).rpartition("-lr")
-        made.append({
-            "row": row, "lr": float(rate), "rounds": int(lines["round"].max()),
-            "best": lines["accuracy"].max(),
-        })  # fmt: skip
+        made.append(
+            {
+                "row": row,
+                "lr": float(rate),
+                "rounds": int(lines["round"].max()),
+                "best": lines["accuracy"].max(),
+            }
+        )
     frame = pd.DataFrame(made)
     first = frame.groupby("row")["best"].transform("max")
     return frame.assign(chosen=frame["best"] == first)
@@ -112,10 +140,11 @@ def rates_markdown(frame: pd.DataFrame) -> str:
     """The table of the rates that were tried; the chosen one is bold."""
     rows = [
         [
-            line["row"], str(line["rounds"]),
+            line["row"],
+            str(line["rounds"]),
             f"**{line['lr']:g}**" if line["chosen"] else f"{line['lr']:g}",
             f"{100 * line['best']:.2f}",
         ]
         for line in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(("row", "rounds", "rate", "best accuracy (%)"), rows)

@@ -115,9 +115,16 @@ def _lines(
             axes.fill_between(seeds[x], low, high, color=colour, alpha=0.18, linewidth=0)
             mine = seeds.rename(columns={"mean": y})
         axes.plot(
-            mine[x], mine[y], color=colour, linestyle=line, marker=marker, markersize=4,
-            markerfacecolor="none", linewidth=1.3, label=label,
-        )  # fmt: skip
+            mine[x],
+            mine[y],
+            color=colour,
+            linestyle=line,
+            marker=marker,
+            markersize=4,
+            markerfacecolor="none",
+            linewidth=1.3,
+            label=label,
+        )
     axes.grid(alpha=0.25)
 
 

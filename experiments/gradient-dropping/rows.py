@@ -46,28 +46,55 @@ COLUMN = "ef(per_tensor(topk(0.01) | magnitude(column) | golomb))"
 ROWS = {
     row.name: row
     for row in (
-        _both("dense", "no dropping", "raw", "fig2", "fig4", "fig6", "table1",
-              paper=Printed(2489, 13100, 99.28, 1)),
+        _both(
+            "dense",
+            "no dropping",
+            "raw",
+            "fig2",
+            "fig4",
+            "fig6",
+            "table1",
+            paper=Printed(2489, 13100, 99.28, 1),
+        ),
         _both("drop-90", "drop 90 %", drop(0.1), "fig2", "table1", paper=Printed(3174, 14443)),
-        _both("drop-99", "drop 99 %", drop(0.01), "fig2", "fig4", "fig6", "fig8", "table1",
-              paper=Printed(3726, 14740, 99.42, 50)),
-        _both("drop-99.9", "drop 99.9 %", drop(0.001), "fig2", "table1",
-              paper=Printed(3921, 14786)),
+        _both(
+            "drop-99",
+            "drop 99 %",
+            drop(0.01),
+            "fig2",
+            "fig4",
+            "fig6",
+            "fig8",
+            "table1",
+            paper=Printed(3726, 14740, 99.42, 50),
+        ),
+        _both(
+            "drop-99.9", "drop 99.9 %", drop(0.001), "fig2", "table1", paper=Printed(3921, 14786)
+        ),
         Row("local-99", "drop 99 %, local", True, drop(0.01, "tensor"), drop(0.01), ("fig4",)),
         Row("plain-dense", "no dropping", False, "raw", "raw", ("fig4",)),
         Row("plain-global-99", "drop 99 %", False, drop(0.01), drop(0.01), ("fig4",)),
-        Row("plain-local-99", "drop 99 %, local", False, drop(0.01, "tensor"), drop(0.01),
-            ("fig4",)),
+        Row(
+            "plain-local-99", "drop 99 %, local", False, drop(0.01, "tensor"), drop(0.01), ("fig4",)
+        ),
         _both("min-1", "1 bit, min", quantized("min", 1), "fig8"),
         _both("avg-1", "1 bit, avg", quantized("avg", 1), "fig8"),
         _both("min-2", "2 bits, min", quantized("min", 2), "fig8"),
         _both("avg-2", "2 bits, avg", quantized("avg", 2), "fig8"),
         _both("column-1", "1 bit, avg of columns", COLUMN, "fig8"),
     )
-}  # fmt: skip
+}
 FIGURES = ("fig2", "fig4", "fig6", "fig8", "table1")
-SMOKE = ("dense", "drop-99", "local-99", "plain-dense", "plain-local-99", "min-1", "avg-2",
-         "column-1")  # fmt: skip
+SMOKE = (
+    "dense",
+    "drop-99",
+    "local-99",
+    "plain-dense",
+    "plain-local-99",
+    "min-1",
+    "avg-2",
+    "column-1",
+)
 """The rows of ``smoke``: one of each kind."""
 
 
@@ -114,8 +141,13 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
         Cell(
             f"{row.name}-seed{seed}",
             RunConfig(
-                task=learnt[row.layer], method=row.up, downlink=row.down, temporal=1, seed=seed,
-                strategy=f"fedadagrad(server_lr={SERVER_LR})", iterations=chosen.rounds,
+                task=learnt[row.layer],
+                method=row.up,
+                downlink=row.down,
+                temporal=1,
+                seed=seed,
+                strategy=f"fedadagrad(server_lr={SERVER_LR})",
+                iterations=chosen.rounds,
                 clients=chosen.clients,
                 training=Training(batch_size=chosen.batch_size, momentum_masking="off"),
                 evaluation=Evaluation(every=max(1, chosen.rounds // EVALUATIONS)),
@@ -124,4 +156,4 @@ def cells(rows: list[Row], scale: str, data: str | None) -> list[Cell]:
         )
         for row in rows
         for seed in range(chosen.seeds if "fig4" in row.figures else 1)
-    ]  # fmt: skip
+    ]

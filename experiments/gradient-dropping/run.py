@@ -58,6 +58,8 @@ def readme_tables(results: Path) -> dict[str, str]:
     table = pd.read_csv(results / "tables.csv")
     measured, ratios = speed_tables(pd.read_csv(results / "times.csv"))
     return {
-        "runs": runs_table(table), "differences": differences(table),
-        "times": measured, "ratios": ratios,
-    }  # fmt: skip
+        "runs": runs_table(table),
+        "differences": differences(table),
+        "times": measured,
+        "ratios": ratios,
+    }

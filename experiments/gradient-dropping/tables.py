@@ -11,13 +11,25 @@ from .times import on_a_link
 BLOCKS = 20
 """Points of a curve: training loss is the mean over a twentieth of the rounds."""
 COLUMNS = (
-    "run", "layer norm", "figures", "seeds", "accuracy", "paper", "early", "training loss",
-    "ratio", "paper",
-)  # fmt: skip
+    "run",
+    "layer norm",
+    "figures",
+    "seeds",
+    "accuracy",
+    "paper",
+    "early",
+    "training loss",
+    "ratio",
+    "paper",
+)
 DIFFERENCES = (
-    "layer norm", "drop 99 %", "seeds", "first evaluation, points", "at the end, points",
+    "layer norm",
+    "drop 99 %",
+    "seeds",
+    "first evaluation, points",
+    "at the end, points",
     "training loss, times",
-)  # fmt: skip
+)
 
 
 def curves(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -60,21 +72,34 @@ def collect(runs: pd.DataFrame, rounds: pd.DataFrame, batch_size: int) -> pd.Dat
         scored = 100 * own["metric"].dropna()
         work = own["seconds"] - own["evaluate_seconds"]
         linked, images = on_a_link(own, work).median(), batch_size * run["clients"]
-        table.append({
-            "name": of_row, "seed": seed,
-            "figures": " ".join(row.figures), "layer_norm": row.layer, "title": row.title,
-            "method": run["method"], "accuracy_percent": scored.iloc[-1],
-            "early_percent": scored.iloc[0], "best_percent": scored.max(),
-            "tail_loss": own["train_loss"].tail(max(1, len(own) // EVALUATIONS)).mean(),
-            "up_bits": run["up_content_bits"], "down_bits": run["down_content_bits"],
-            "ratio_content": run["ratio_content"], "ratio_wire": run["ratio_wire"],
-            "rounds": run["rounds"], "parameters": run["parameters"],
-            "round_ms": 1e3 * work.median(),
-            "encode_ms": 1e3 * own["encode_seconds"].median(),
-            "images": images / work.median(), "link_ms": 1e3 * linked,
-            "link_images": images / linked, "paper_images": row.paper.images,
-            "paper_words": row.paper.words, "data_source": run["data_source"],
-        })  # fmt: skip
+        table.append(
+            {
+                "name": of_row,
+                "seed": seed,
+                "figures": " ".join(row.figures),
+                "layer_norm": row.layer,
+                "title": row.title,
+                "method": run["method"],
+                "accuracy_percent": scored.iloc[-1],
+                "early_percent": scored.iloc[0],
+                "best_percent": scored.max(),
+                "tail_loss": own["train_loss"].tail(max(1, len(own) // EVALUATIONS)).mean(),
+                "up_bits": run["up_content_bits"],
+                "down_bits": run["down_content_bits"],
+                "ratio_content": run["ratio_content"],
+                "ratio_wire": run["ratio_wire"],
+                "rounds": run["rounds"],
+                "parameters": run["parameters"],
+                "round_ms": 1e3 * work.median(),
+                "encode_ms": 1e3 * own["encode_seconds"].median(),
+                "images": images / work.median(),
+                "link_ms": 1e3 * linked,
+                "link_images": images / linked,
+                "paper_images": row.paper.images,
+                "paper_words": row.paper.words,
+                "data_source": run["data_source"],
+            }
+        )
     return pd.DataFrame(table)
 
 
@@ -116,13 +141,18 @@ def _rows(means: pd.DataFrame) -> str:
         figures = [name[3:] for name in row["figures"].split() if name.startswith("fig")]
         lines.append(
             [
-                row["title"], "yes" if row["layer_norm"] else "no", ", ".join(figures),
-                f"{row['seeds']}", _mean(row, "accuracy_percent", 2),
-                _or_dash(printed.accuracy_percent), _mean(row, "early_percent", 2),
-                _mean(row, "tail_loss", 4), f"×{row['ratio_content']:.1f}",
+                row["title"],
+                "yes" if row["layer_norm"] else "no",
+                ", ".join(figures),
+                f"{row['seeds']}",
+                _mean(row, "accuracy_percent", 2),
+                _or_dash(printed.accuracy_percent),
+                _mean(row, "early_percent", 2),
+                _mean(row, "tail_loss", 4),
+                f"×{row['ratio_content']:.1f}",
                 _or_dash(printed.ratio, "×"),
             ]
-        )  # fmt: skip
+        )
     return table(COLUMNS, lines)
 
 

@@ -13,13 +13,23 @@ TARGET = 96.0  # per cent, of Figure 6: what the run without dropping reaches wi
 TIMED = ("round_ms", "encode_ms", "images", "link_ms", "link_images", "seconds", "link_seconds")
 """Columns that differ from machine to machine; tables of anything else are without them."""
 MEASURED = (
-    "method", "ms per round", "of which encoding", "images/s", "with a link: ms per round",
+    "method",
+    "ms per round",
+    "of which encoding",
     "images/s",
-)  # fmt: skip
+    "with a link: ms per round",
+    "images/s",
+)
 RATIOS = (
-    "method", "paper: images/s", "ratio", "paper: words/s", "ratio", "ours, measured",
-    "with a link", "by bits and the paper's 41 %",
-)  # fmt: skip
+    "method",
+    "paper: images/s",
+    "ratio",
+    "paper: words/s",
+    "ratio",
+    "ours, measured",
+    "with a link",
+    "by bits and the paper's 41 %",
+)
 """Headings of Table 1, as measured and over the run without dropping."""
 
 
@@ -44,8 +54,16 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
     mine = mine.sort_values("paper_images").set_index("name")
     if "dense" not in mine.index:
         return pd.DataFrame()
-    kept = ["title", "round_ms", "encode_ms", "images", "link_ms", "link_images", "paper_images",
-            "paper_words"]  # fmt: skip
+    kept = [
+        "title",
+        "round_ms",
+        "encode_ms",
+        "images",
+        "link_ms",
+        "link_images",
+        "paper_images",
+        "paper_words",
+    ]
     speed = mine[kept].copy()
     for column in ("images", "link_images", "paper_images", "paper_words"):
         speed[f"{column}_ratio"] = mine[column] / mine.loc["dense", column]
@@ -64,9 +82,10 @@ def reached(curve: pd.DataFrame, percent: float) -> pd.Series | None:
 def times_markdown(speed: pd.DataFrame, lines: pd.DataFrame) -> str:
     """The times to an accuracy, and Table 1."""
     titles = (
-        f"Figure 6, evaluated first at {TARGET:g} % or more", "Table 1, measured",
+        f"Figure 6, evaluated first at {TARGET:g} % or more",
+        "Table 1, measured",
         "Table 1, over the run without dropping",
-    )  # fmt: skip
+    )
     rows = []
     for row in speed.to_dict("records"):
         there = reached(lines[(lines["name"] == row["name"]) & (lines["seed"] == 0)], TARGET)
@@ -86,16 +105,24 @@ def speed_tables(speed: pd.DataFrame) -> tuple[str, str]:
         paper = ROWS[row["name"]].paper
         ours.append(
             [
-                row["title"], f"{row['round_ms']:.1f}", f"{row['encode_ms']:.1f}",
-                f"{row['images']:.0f}", f"{row['link_ms']:.1f}", f"{row['link_images']:.0f}",
+                row["title"],
+                f"{row['round_ms']:.1f}",
+                f"{row['encode_ms']:.1f}",
+                f"{row['images']:.0f}",
+                f"{row['link_ms']:.1f}",
+                f"{row['link_images']:.0f}",
             ]
-        )  # fmt: skip
+        )
         ratios.append(
             [
-                row["title"], f"{paper.images}", f"×{paper.images / dense.images:.2f}",
-                f"{paper.words}", f"×{paper.words / dense.words:.2f}",
-                f"×{row['images_ratio']:.2f}", f"×{row['link_images_ratio']:.2f}",
+                row["title"],
+                f"{paper.images}",
+                f"×{paper.images / dense.images:.2f}",
+                f"{paper.words}",
+                f"×{paper.words / dense.words:.2f}",
+                f"×{row['images_ratio']:.2f}",
+                f"×{row['link_images_ratio']:.2f}",
                 f"×{row['paper_share_ratio']:.2f}",
             ]
-        )  # fmt: skip
+        )
     return table(MEASURED, ours), table(RATIOS, ratios)

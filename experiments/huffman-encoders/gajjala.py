@@ -41,7 +41,10 @@ SECONDS = {
 """Table 1: encoding one gradient that RD has quantized, by COLUMNS, on a personal computer."""
 
 PARAMETERS = {
-    "ResNet20": 269_722, "VGG16": 14_728_266, "GoogLeNet": 6_610_344, "ResNet50": 25_557_032,
+    "ResNet20": 269_722,
+    "VGG16": 14_728_266,
+    "GoogLeNet": 6_610_344,
+    "ResNet50": 25_557_032,
     "LSTM": 66_034_000,
-}  # fmt: skip
+}
 """Table 2."""

@@ -26,7 +26,7 @@ from compressors import (
     State,
     SymbolCode,
     TernGrad,
-)  # fmt: skip
+)
 
 LIFTS = {"flat": Flat, "per_tensor": PerTensor}
 _T = TypeVar("_T")
@@ -35,9 +35,7 @@ _T = TypeVar("_T")
 def progress(items: Sequence[_T], title: str) -> Iterable[_T]:
     """The items, with a bar on stderr where that is a terminal."""
     console = Console(stderr=True)
-    return track(
-        items, title, console=console, transient=True, disable=not console.is_terminal
-    )
+    return track(items, title, console=console, transient=True, disable=not console.is_terminal)
 
 
 @dataclass(frozen=True)

@@ -181,8 +181,13 @@ def record(name: str, scale: str, data: Path | None) -> Recorded:
         recordings += some
     iterations, size = benchmark.plan(scale, len(samples.train_x))
     facts: dict[str, Any] = {
-        "title": benchmark.task.title, "metric": benchmark.task.metric_name,
-        "trivial": trivial(benchmark.task, samples), "iterations": iterations, "batch_size": size,
-        "lr": benchmark.lr, "lr_tq": benchmark.lr_tq, "data": samples.source,
-    }  # fmt: skip
+        "title": benchmark.task.title,
+        "metric": benchmark.task.metric_name,
+        "trivial": trivial(benchmark.task, samples),
+        "iterations": iterations,
+        "batch_size": size,
+        "lr": benchmark.lr,
+        "lr_tq": benchmark.lr_tq,
+        "data": samples.source,
+    }
     return Recorded(scores, facts, recordings)

@@ -32,11 +32,16 @@ def row(name: str, runs: Recorded, quantizer: str, lift: str, encoder: str, repe
     """Bits, ratio and times of one encoder over the recorded messages of one quantizer."""
     mine = [r for r in runs.recordings if (r.quantizer, r.lift) == (quantizer, lift)]
     return {
-        "task": name, "entries": mine[0].entries, "metric": runs.facts["metric"],
-        "trivial": runs.facts["trivial"], "baseline": runs.scores[BASELINE],
-        "quantizer": quantizer, "score": runs.scores[quantizer], "lift": lift,
+        "task": name,
+        "entries": mine[0].entries,
+        "metric": runs.facts["metric"],
+        "trivial": runs.facts["trivial"],
+        "baseline": runs.scores[BASELINE],
+        "quantizer": quantizer,
+        "score": runs.scores[quantizer],
+        "lift": lift,
         **encoded(mine, encoder, repeats),
-    }  # fmt: skip
+    }
 
 
 def encoded(mine: list[Recording], encoder: str, repeats: int) -> dict:
@@ -46,12 +51,15 @@ def encoded(mine: list[Recording], encoder: str, repeats: int) -> dict:
     least = sum(entropy_bits(r) + r.side_bits for r in mine)
     encode, decode = (sum(c.encode_seconds for c in costs), sum(c.decode_seconds for c in costs))
     return {
-        "encoder": encoder, "zeros_percent": 100 * sum(map(zero_share, mine)) / len(mine),
+        "encoder": encoder,
+        "zeros_percent": 100 * sum(map(zero_share, mine)) / len(mine),
         **{f"bits_at_{100 * r.moment:.0f}": c.bits for r, c in zip(mine, costs, strict=True)},
-        "ratio": 32 * entries / bits, "entropy_ratio": 32 * entries / least,
-        "encode_seconds": encode / len(mine), "encode_ns": 1e9 * encode / entries,
+        "ratio": 32 * entries / bits,
+        "entropy_ratio": 32 * entries / least,
+        "encode_seconds": encode / len(mine),
+        "encode_ns": 1e9 * encode / entries,
         "decode_ns": 1e9 * decode / entries,
-    }  # fmt: skip
+    }
 
 
 def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
@@ -66,10 +74,14 @@ def gradients(names: list[str], folder: Path | None, repeats: int) -> list[dict]
     for name in names:
         mine = first_gradient(name, folder)
         made += [
-            {"task": name, "entries": mine.entries, "quantizer": mine.quantizer,
-             **encoded([mine], encoder, repeats)}
+            {
+                "task": name,
+                "entries": mine.entries,
+                "quantizer": mine.quantizer,
+                **encoded([mine], encoder, repeats),
+            }
             for encoder in progress(list(ENCODERS), f"{name}, encoders")
-        ]  # fmt: skip
+        ]
     return made
 
 

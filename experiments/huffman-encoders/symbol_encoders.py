@@ -24,7 +24,7 @@ from compressors import (
     SparseHuffman,
     SymbolCode,
     code_dtype,
-)  # fmt: skip
+)
 
 from .quantized_messages import Recording
 
@@ -50,9 +50,7 @@ class ZerosApart:
         rest = (codes[torch.from_numpy(places)] - 1).to(code_dtype(alphabet - 1))
         self.symbols.write_symbols(rest, alphabet - 1, out)
 
-    def read_symbols(
-        self, bits: BitReader, k: int, alphabet: int, device: torch.device
-    ) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
         count = bits.gamma() - 1
         if count > k:
             raise PayloadError(f"{count} symbols are not zero, of {k}")

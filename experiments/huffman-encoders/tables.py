@@ -17,10 +17,17 @@ from .quantized_runs import Benchmark
 QUANTIZED = ("RD", "TQ", "CNat")
 OTHERS = ("fixed", "SHS, fitted", "ANS", "Elias, gaps", "Golomb", "auto")
 BARS = {
-    "Huffman": COLOURS[0], "Elias": GREYS[1], "RLE": COLOURS[6], "SH": COLOURS[4],
-    "SHS": COLOURS[3], "RLH": COLOURS[1], "ANS": COLOURS[5], "Elias, gaps": GREYS[1],
-    "Golomb": GREYS[0], "auto": COLOURS[2],
-}  # fmt: skip
+    "Huffman": COLOURS[0],
+    "Elias": GREYS[1],
+    "RLE": COLOURS[6],
+    "SH": COLOURS[4],
+    "SHS": COLOURS[3],
+    "RLH": COLOURS[1],
+    "ANS": COLOURS[5],
+    "Elias, gaps": GREYS[1],
+    "Golomb": GREYS[0],
+    "auto": COLOURS[2],
+}
 """The encoders that are drawn; those that the paper's figures have not are hatched."""
 FULL = {"resnet20": "ResNet20", "vgg16": "VGG16", "lstm1500": "LSTM"}
 """The models of full size, and their names in the paper's tables."""
@@ -45,9 +52,7 @@ def markdown(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
     return sections(parts.items())
 
 
-def short_tables(
-    frame: pd.DataFrame, benchmarks: Mapping[str, Benchmark]
-) -> dict[str, str]:
+def short_tables(frame: pd.DataFrame, benchmarks: Mapping[str, Benchmark]) -> dict[str, str]:
     """The README's tables, of fewer columns: the scores, the ratios of the paper's encoders beside
     the paper's, and those of others."""
     flat, lines = frame[frame["lift"] == "flat"], []
@@ -81,11 +86,17 @@ def _runs(frame: pd.DataFrame, facts: dict[str, dict[str, Any]]) -> str:
         mine = frame[frame["task"] == task].iloc[0]
         lines.append(
             (
-                task, f"{mine['entries']:,}", str(fact["iterations"]), str(fact["batch_size"]),
-                f"{fact['lr']:g}", f"{fact['lr_tq']:g}", _score(mine["trivial"], mine["metric"]),
-                _score(mine["baseline"], mine["metric"]), fact["data"],
+                task,
+                f"{mine['entries']:,}",
+                str(fact["iterations"]),
+                str(fact["batch_size"]),
+                f"{fact['lr']:g}",
+                f"{fact['lr_tq']:g}",
+                _score(mine["trivial"], mine["metric"]),
+                _score(mine["baseline"], mine["metric"]),
+                fact["data"],
             )
-        )  # fmt: skip
+        )
     heading = ("task", "parameters", "iterations", "batch", "rate", "rate of TQ")
     return table((*heading, "target frequencies", "baseline", "data"), lines)
 
@@ -107,11 +118,16 @@ def printed() -> list[list[str]]:
     """Tables 3 and 4 as the paper has them, in the columns of the first table."""
     return [
         [
-            f"{row.model}, paper", f"{row.baseline:g}", row.quantizer, f"{row.score:g}",
-            *map(str, row.ratios), "–", "–",
+            f"{row.model}, paper",
+            f"{row.baseline:g}",
+            row.quantizer,
+            f"{row.score:g}",
+            *map(str, row.ratios),
+            "–",
+            "–",
         ]
         for row in gajjala.RATIOS
-    ]  # fmt: skip
+    ]
 
 
 def _times(frame: pd.DataFrame) -> str:
@@ -178,9 +194,14 @@ def _bars(axes: Axes, frame: pd.DataFrame) -> None:
         kilobytes = 4 * mine["entries"] / mine["ratio"] / 1000
         axes.bar(
             [place + (i - (len(BARS) - 1) / 2) * width for place in range(len(quantizers))],
-            kilobytes[quantizers], width, color=colour, label=encoder, edgecolor="white",
-            linewidth=0.3, hatch="///" if encoder in OTHERS else None,
-        )  # fmt: skip
+            kilobytes[quantizers],
+            width,
+            color=colour,
+            label=encoder,
+            edgecolor="white",
+            linewidth=0.3,
+            hatch="///" if encoder in OTHERS else None,
+        )
     dense = 4 * frame["entries"].iloc[0] / 1000
     axes.axhline(dense, color="black", linestyle=":", linewidth=1, label="float32")
     axes.set(yscale="log", xticks=range(len(quantizers)), xticklabels=quantizers)

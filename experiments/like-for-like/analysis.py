@@ -30,9 +30,10 @@ def scored(finals: pd.DataFrame) -> pd.DataFrame:
     answers = {name: task.scored * task.answers for name, task in TASKS.items()}
     error = wrong(shares(told), told["task"].map(answers))
     return told.assign(
-        logit=np.log(error / (1 - error)), points=100 * shares(told),
+        logit=np.log(error / (1 - error)),
+        points=100 * shares(told),
         place=told["task"] + " " + told["budget"].astype(str),
-    )  # fmt: skip
+    )
 
 
 def terms(
@@ -86,8 +87,16 @@ def apart(told: pd.DataFrame, top: str) -> pd.DataFrame:
         less = (paired[top] - paired[name]).dropna()
         half = t.ppf(1 - LEVEL, len(less) - 1) * less.std() / sqrt(len(less)) if name != top else 0
         low, high = less.mean() - half, less.mean() + half
-        lines.append({"method": name, "behind": less.mean(), "low": low, "high": high,
-                      "equal": low > -EQUAL and high < EQUAL, "runs": len(less)})  # fmt: skip
+        lines.append(
+            {
+                "method": name,
+                "behind": less.mean(),
+                "low": low,
+                "high": high,
+                "equal": low > -EQUAL and high < EQUAL,
+                "runs": len(less),
+            }
+        )
     return pd.DataFrame(lines)
 
 

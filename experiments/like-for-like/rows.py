@@ -11,10 +11,13 @@ from fedsim.search import select_methods
 
 KNOBS: dict[str, tuple[Any, ...]] = {  # from weak to strong: by the bits of a message
     "p": tuple(float(f"{d}e-{e}") for e in (5, 4, 3, 2, 1) for d in (1, 2.5, 5)),
-    "bits": (1, 2, 3, 4), "levels": (1, 3, 7, 15, 63, 127), "rank": (1, 2, 4, 8, 16),
-    "numbers": (1, 3, 10, 30, 100, 300, 1000, 3000), "format": ("e2m1", "e3m2", "e4m3", "e5m2"),
+    "bits": (1, 2, 3, 4),
+    "levels": (1, 3, 7, 15, 63, 127),
+    "rank": (1, 2, 4, 8, 16),
+    "numbers": (1, 3, 10, 30, 100, 300, 1000, 3000),
+    "format": ("e2m1", "e3m2", "e4m3", "e5m2"),
     "step": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1),
-}  # fmt: skip
+}
 """What a method's text may leave to the tuner, as in ``topk({p}) | float32``."""
 
 
@@ -99,8 +102,10 @@ def added(text: str) -> dict[str, Row]:
         UsageError: a text that cannot be read, a knob that there is not, or a row that there is.
     """
     method, *rest = _FLAG.split(text.strip())
-    more = {name.replace("-", "_"): value.strip(" '\"")
-            for name, value in zip(rest[::2], rest[1::2], strict=True)}  # fmt: skip
+    more = {
+        name.replace("-", "_"): value.strip(" '\"")
+        for name, value in zip(rest[::2], rest[1::2], strict=True)
+    }
     bare = CATALOGUE.get(method)
     if bare is not None and bare.kind == "method":
         raise UsageError(f"--add is {text!r}: give {method}'s settings, as in '{method}({{p}})'")
@@ -151,8 +156,9 @@ TASKS = {
     "digits_skewed": Task("digits", "dirichlet(0.1)", 10, 360, 500, 10),
     "digits_iid": Task("digits", "iid", 10, 360, 500, 10),
     "mnist": Task("mnist_lenet5", "dirichlet(0.5)", 10, 2000, 1000, 5, 20, 5, 16),
-    "chars": Task("experiments.common.models:CHAR_TRANSFORMER_NEW", "natural", 97, 400, 1000,
-                  answers=64),
+    "chars": Task(
+        "experiments.common.models:CHAR_TRANSFORMER_NEW", "natural", 97, 400, 1000, answers=64
+    ),
     "cifar": Task("cifar_resnet8", "dirichlet(0.3)", 10, 2000, 500, batch_size=16),
 }
 """By the names of ``--only``. Characters are shared out by the role that speaks."""

@@ -33,9 +33,7 @@ def stages(asked: Asked) -> Stages:
     if asked.added:
         rows |= added(asked.added)
     rows = rows or {name: ROWS[name] for name in scale.rows}
-    return Stages(
-        asked.task, TASKS[asked.task], rows, scale, asked.out, asked.jobs, asked.data
-    )
+    return Stages(asked.task, TASKS[asked.task], rows, scale, asked.out, asked.jobs, asked.data)
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
@@ -105,13 +103,22 @@ def scores(means: pd.DataFrame) -> str:
 def costs(means: pd.DataFrame, budget: float) -> str:
     """A row per method at a budget: what was chosen, bits, and seconds."""
     lines = [
-        [row["method"], f"{row['rounds']}", f"{row['n']}",
-         "" if pd.isna(row["strength"]) else str(row["strength"]),
-         f"{row['factor']:g}", share(row["tuned_at"]), round_bits(row["bits_up"]),
-         round_bits(row["bits_down"]), f"{100 * row['used']:.0f}", f"{row['encode_ms']:.1f}",
-         duration(row["4g_seconds"]), duration(row["wifi_seconds"])]
+        [
+            row["method"],
+            f"{row['rounds']}",
+            f"{row['n']}",
+            "" if pd.isna(row["strength"]) else str(row["strength"]),
+            f"{row['factor']:g}",
+            share(row["tuned_at"]),
+            round_bits(row["bits_up"]),
+            round_bits(row["bits_down"]),
+            f"{100 * row['used']:.0f}",
+            f"{row['encode_ms']:.1f}",
+            duration(row["4g_seconds"]),
+            duration(row["wifi_seconds"]),
+        ]
         for row in means[means["budget"] == budget].to_dict("records")
-    ]  # fmt: skip
+    ]
     head = ("method", "rounds", "n", "strength", "rate", "tuned at", "bits up", "bits down",
             "used (%)", "encoding (ms)", "on 4g", "on wifi")  # fmt: skip
     return table(head, lines)
@@ -131,28 +138,51 @@ def share(budget: float) -> str:
 def verdict(told: pd.DataFrame) -> str:
     """A row per method, the best of the model first."""
     lines = [
-        [row["method"], f"{row['effect']:.2f} ± {row['error']:.2f}",
-         *("" if pd.isna(row[p]) else f"{row[p]:.2g}" for p in ("chance", "elsewhere")),
-         f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})",
-         "yes" if row["equal"] else "no", f"{row['rank']:.1f}"]
+        [
+            row["method"],
+            f"{row['effect']:.2f} ± {row['error']:.2f}",
+            *("" if pd.isna(row[p]) else f"{row[p]:.2g}" for p in ("chance", "elsewhere")),
+            f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})",
+            "yes" if row["equal"] else "no",
+            f"{row['rank']:.1f}",
+        ]
         for row in told.to_dict("records")
-    ]  # fmt: skip
-    head = ("method", "log-odds of an error, less the best's", "p (Holm)", "p, other places",
-            "points behind (90 % interval)", "practically equal", "mean rank")  # fmt: skip
+    ]
+    head = (
+        "method",
+        "log-odds of an error, less the best's",
+        "p (Holm)",
+        "p, other places",
+        "points behind (90 % interval)",
+        "practically equal",
+        "mean rank",
+    )
     return table(head, lines)
 
 
 def places(alike: pd.DataFrame) -> str:
     """A row per method where every place weighs alike, the best first."""
     lines = [
-        [row["method"], f"{row['places']}", f"{row['effect']:.2f}",
-         *("" if pd.isna(row[p]) else f"{row[p]:.2g}" if row[p] > 1e-99 else "< 1e-99"
-           for p in ("seeds", "chance")),
-         f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})"]
+        [
+            row["method"],
+            f"{row['places']}",
+            f"{row['effect']:.2f}",
+            *(
+                "" if pd.isna(row[p]) else f"{row[p]:.2g}" if row[p] > 1e-99 else "< 1e-99"
+                for p in ("seeds", "chance")
+            ),
+            f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})",
+        ]
         for row in alike.to_dict("records")
-    ]  # fmt: skip
-    head = ("method", "places", "log-odds of an error, less the best's", "p (Holm), seeds vary",
-            "p (Holm), places vary", "points behind (90 % interval)")  # fmt: skip
+    ]
+    head = (
+        "method",
+        "places",
+        "log-odds of an error, less the best's",
+        "p (Holm), seeds vary",
+        "p (Holm), places vary",
+        "points behind (90 % interval)",
+    )
     return table(head, lines)
 
 
@@ -168,7 +198,9 @@ def figure(ranked: pd.DataFrame) -> Figure:
         axes.plot([rank, reach], [place, place], color="0.7", linewidth=3, zorder=1)
         axes.annotate(f"{name}  ", (rank, place), ha="right", va="center", fontsize="small")
     axes.set(
-        xlim=(min(0, mean.iloc[0] - 0.2 * len(mean)), len(mean)), yticks=[], ylim=(len(mean), -1),
+        xlim=(min(0, mean.iloc[0] - 0.2 * len(mean)), len(mean)),
+        yticks=[],
+        ylim=(len(mean), -1),
         xlabel=f"mean rank over {len(ranked)} places; a bar reaches to the last method that is not "
         f"told apart\n(critical difference {width:.1f}; Friedman's p {chance:.2g})",
     )
@@ -188,19 +220,32 @@ EXPERIMENT = Experiment(
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables: the methods, the tasks, and what the CSV files say."""
     lines = [
-        [name, f"`{row.spelled}`".replace("|", "\\|"), ", ".join(map(str, row.strengths))
-         if row.strengths[0] is not None else "", row.kind, row.source]
+        [
+            name,
+            f"`{row.spelled}`".replace("|", "\\|"),
+            ", ".join(map(str, row.strengths)) if row.strengths[0] is not None else "",
+            row.kind,
+            row.source,
+        ]
         for name, row in ROWS.items()
-    ]  # fmt: skip
+    ]
     tasks = [
-        [name, task.task.rpartition(":")[2].lower(), task.partition,
-         f"{task.clients}" + (f", {task.cohort} per round" if task.cohort else ""),
-         f"{task.batch_size or 'own'}", f"{task.iterations}", f"{task.seeds}"]
+        [
+            name,
+            task.task.rpartition(":")[2].lower(),
+            task.partition,
+            f"{task.clients}" + (f", {task.cohort} per round" if task.cohort else ""),
+            f"{task.batch_size or 'own'}",
+            f"{task.iterations}",
+            f"{task.seeds}",
+        ]
         for name, task in TASKS.items()
-    ]  # fmt: skip
+    ]
     head = ("name", "task", "samples by", "clients", "batch", "iterations", "seeds")
-    made = {"methods": table(("name", "method", "knob", "kind", "source"), lines),
-            "tasks": table(head, tasks)}  # fmt: skip
+    made = {
+        "methods": table(("name", "method", "knob", "kind", "source"), lines),
+        "tasks": table(head, tasks),
+    }
     for name in TASKS:
         if (results / name / "means.csv").exists():
             means = pd.read_csv(results / name / "means.csv")

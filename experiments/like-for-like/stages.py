@@ -63,16 +63,26 @@ class Stages(Runs):
     """
 
     def __init__(
-        self, name: str, task: Task, rows: Mapping[str, Row], scale: Scale, out: Path, jobs: int,
+        self,
+        name: str,
+        task: Task,
+        rows: Mapping[str, Row],
+        scale: Scale,
+        out: Path,
+        jobs: int,
         data: str | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(out, jobs)
         self.name, self.task, self.scale = name, task, scale
         self._shared: dict[str, Any] = {
-            "task": task.task, "partition": task.partition, "clients": task.clients,
-            "cohort": task.cohort, "batch_size": task.batch_size, "test_samples": task.scored,
+            "task": task.task,
+            "partition": task.partition,
+            "clients": task.clients,
+            "cohort": task.cohort,
+            "batch_size": task.batch_size,
+            "test_samples": task.scored,
             "data": data,
-        }  # fmt: skip
+        }
         self.iterations = (scale.iterations or task.iterations) * scale.longer
         self.seeds = scale.seeds or task.seeds
         base = RunConfig.of(method="raw", temporal=1, iterations=1, **self._shared)
@@ -134,8 +144,9 @@ class Stages(Runs):
         for u, v, w in qmc.LatinHypercube(3, rng=0).random(self.scale.draws):
             rounds = even(max(1, round(most ** (1 - u))), self.iterations)
             strengths = self.strengths(case, rounds)
-            made.append(Trial(rounds, two(low * (high / low) ** v),
-                              strengths[floor(w * len(strengths))]))  # fmt: skip
+            made.append(
+                Trial(rounds, two(low * (high / low) ** v), strengths[floor(w * len(strengths))])
+            )
         return list(dict.fromkeys(made))
 
     def cell(self, case: Case, trial: Trial, part: int, seed: int | None = None) -> Cell:
@@ -154,12 +165,19 @@ class Stages(Runs):
         rounds = length // delay
         text, down = row.at(row.strengths[trial.strength])
         config = RunConfig.of(
-            method=text, downlink=down, temporal=delay, iterations=rounds * delay,
-            lr=two(self._sizes.rate * trial.factor, 3), label=case.method, seed=seed or 0,
-            evaluate_every=max(1, rounds // 4), validation=0.2 if seed is None else None,
+            method=text,
+            downlink=down,
+            temporal=delay,
+            iterations=rounds * delay,
+            lr=two(self._sizes.rate * trial.factor, 3),
+            label=case.method,
+            seed=seed or 0,
+            evaluate_every=max(1, rounds // 4),
+            validation=0.2 if seed is None else None,
             catch_up=self.task.cohort is not None and down != "raw",
-            **self._shared, **row.more,
-        )  # fmt: skip
+            **self._shared,
+            **row.more,
+        )
         drawn = f"r{trial.rounds}-x{trial.factor:g}-s{trial.strength}"
         ending = f"l{part}" if seed is None else f"seed{seed}"
         return Cell(f"{case.method}-{drawn}-{ending}", config)
@@ -210,14 +228,17 @@ class Stages(Runs):
                 told[case] |= trials
         return told, lines
 
-    def _lines(
-        self, told: Mapping[Case, Mapping[Trial, float]], part: int
-    ) -> list[dict[str, Any]]:
+    def _lines(self, told: Mapping[Case, Mapping[Trial, float]], part: int) -> list[dict[str, Any]]:
         return [
-            self._line(c, t) | {"part": part, "loss": loss if loss < inf else None,
-                                "run": self.cell(c, t, part).config.digest}
-            for c, trials in told.items() for t, loss in trials.items()
-        ]  # fmt: skip
+            self._line(c, t)
+            | {
+                "part": part,
+                "loss": loss if loss < inf else None,
+                "run": self.cell(c, t, part).config.digest,
+            }
+            for c, trials in told.items()
+            for t, loss in trials.items()
+        ]
 
     def beyond(self, case: Case, top: Trial, tried: set[Trial]) -> list[Trial]:
         """A step beyond each edge of what was tried on which the best lies, where one fits."""
@@ -254,7 +275,7 @@ class Stages(Runs):
             (case, stood, trial, seed): self.cell(stood, trial, 1, seed)
             for seed in range(1, self.seeds + 1)
             for case, (stood, trial) in self.stands(told).items()
-        }  # fmt: skip
+        }
         before = self.told_before("finals")
         lines = {key: before.get(_named(cell, key[0])) for key, cell in cells.items()}
         waiting = [cell for key, cell in cells.items() if lines[key] is None]
@@ -275,10 +296,12 @@ class Stages(Runs):
         allowed = case.budget * self.dense
         point = within(self.curve(cell, "finals", "total"), allowed)
         return {
-            "bits_up": summary["up_wire_bits"], "bits_down": summary["down_wire_bits"],
+            "bits_up": summary["up_wire_bits"],
+            "bits_down": summary["down_wire_bits"],
             "used": None if point is None else point[0] / allowed,
-            "metric": None if point is None else point[1], "status": summary["status"],
-        }  # fmt: skip
+            "metric": None if point is None else point[1],
+            "status": summary["status"],
+        }
 
     def _times(self) -> dict[str, dict[str, float]]:
         """By run: the median of a message's encoding in ms, and the seconds on networks."""
@@ -294,10 +317,14 @@ class Stages(Runs):
 
     def _line(self, case: Case, trial: Trial) -> dict[str, Any]:
         return {
-            "task": self.name, "method": case.method, "budget": two(case.budget, 3),
-            "rounds": trial.rounds, "n": self.iterations // trial.rounds, "factor": trial.factor,
+            "task": self.name,
+            "method": case.method,
+            "budget": two(case.budget, 3),
+            "rounds": trial.rounds,
+            "n": self.iterations // trial.rounds,
+            "factor": trial.factor,
             "strength": self.rows[case.method].strengths[trial.strength],
-        }  # fmt: skip
+        }
 
     def plan(self) -> str:
         """How much there is to run, in words."""

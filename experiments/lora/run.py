@@ -1,6 +1,6 @@
 """Adapters beside full fine-tuning: what a client sends and is sent until the same perplexity.
 
-    fedsim experiment lora --data DIR
+Run: ``fedsim experiment lora --data DIR``
 """
 
 from pathlib import Path
@@ -39,13 +39,20 @@ def cells(asked: Asked) -> list[Cell]:
     """Every row with a seed, then with the next."""
     seeds, iterations, windows = SCALES[asked.scale]
     return [
-        Cell(f"{name}-seed{seed}", RunConfig(
-            temporal=TEMPORAL, iterations=iterations, seed=seed, **settings,
-            machine=Machine(data=asked.data),
-            evaluation=Evaluation(every=EVALUATIONS, test_samples=windows),
-        ))
-        for seed in range(seeds) for name, (_, settings) in ROWS.items()
-    ]  # fmt: skip
+        Cell(
+            f"{name}-seed{seed}",
+            RunConfig(
+                temporal=TEMPORAL,
+                iterations=iterations,
+                seed=seed,
+                **settings,
+                machine=Machine(data=asked.data),
+                evaluation=Evaluation(every=EVALUATIONS, test_samples=windows),
+            ),
+        )
+        for seed in range(seeds)
+        for name, (_, settings) in ROWS.items()
+    ]
 
 
 def collect(results: Results) -> pd.DataFrame:
@@ -56,11 +63,16 @@ def collect(results: Results) -> pd.DataFrame:
         name, seed = row_and_seed(run)
         both = rounds["up_wire_bits"] + rounds["down_wire_bits"]  # without the initial model
         per_client = both.cumsum() / results.runs.loc[run, "clients"]
-        frame = pd.DataFrame({
-            "name": name, "seed": seed, "iteration": rounds["iteration"],
-            "perplexity": rounds["metric"], "bits": per_client,
-            "trained": results.runs.loc[run, "trained_parameters"],
-        })  # fmt: skip
+        frame = pd.DataFrame(
+            {
+                "name": name,
+                "seed": seed,
+                "iteration": rounds["iteration"],
+                "perplexity": rounds["metric"],
+                "bits": per_client,
+                "trained": results.runs.loc[run, "trained_parameters"],
+            }
+        )
         frames.append(frame.dropna(subset="perplexity"))
     return pd.concat(frames, ignore_index=True).sort_values(["name", "seed", "iteration"])
 
@@ -76,11 +88,14 @@ def compared(curves: pd.DataFrame) -> pd.DataFrame:
     for name in ROWS:
         end = last.loc[name]
         line = {
-            "name": name, "method": ROWS[name][1]["method"], "seeds": len(end),
+            "name": name,
+            "method": ROWS[name][1]["method"],
+            "seeds": len(end),
             "trained": int(end["trained"].iloc[0]),
-            "perplexity": end["perplexity"].mean(), "perplexity_sd": end["perplexity"].std(),
+            "perplexity": end["perplexity"].mean(),
+            "perplexity_sd": end["perplexity"].std(),
             "bits": end["bits"].mean(),
-        }  # fmt: skip
+        }
         for target in TARGETS:
             bar = last.loc[target, "perplexity"].max()
             mine = of_seeds(curves[curves["name"] == name], bar)
@@ -104,15 +119,17 @@ def markdown(frame: pd.DataFrame) -> str:
     bars = [f"both ways to {frame[f'target_{target}'].iloc[0]:.3f}" for target in TARGETS]
     rows = [
         [
-            ROWS[row["name"]][0], f"{row['trained']:,}",
-            spread(row["perplexity"], row["perplexity_sd"], row["seeds"], 3), bits(row["bits"]),
+            ROWS[row["name"]][0],
+            f"{row['trained']:,}",
+            spread(row["perplexity"], row["perplexity_sd"], row["seeds"], 3),
+            bits(row["bits"]),
             *(
                 "not reached" if pd.isna(row[f"bits_{target}"]) else bits(row[f"bits_{target}"])
                 for target in TARGETS
             ),
         ]
         for row in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table((*COLUMNS, *bars), rows)
 
 

@@ -1,6 +1,6 @@
 """Controllers against every fixed cell of a grid, at equal bits and at equal simulated time.
 
-    fedsim experiment moving-plane --scale short --data DIR
+Run: ``fedsim experiment moving-plane --scale short --data DIR``
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ TASKS = {
         "short": Length(40, 16, 0.6, test_samples=500, clients=2),
         "paper": Length(2000, 40, 0.6, seeds=5),
     },
-}  # fmt: skip
+}
 """A row per task and scale."""
 
 
@@ -101,11 +101,18 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
     for seed in range(size.seeds):
         for name, settings in rows(task, scale).items():
             given: dict[str, Any] = {
-                "task": task, "method": "sbc", "network": NETWORK, "seed": seed, "data": data,
-                "iterations": size.iterations, "batch_size": size.batch_size,
-                "partition": size.partition, "clients": size.clients,
-                "test_samples": size.test_samples, **settings,
-            }  # fmt: skip
+                "task": task,
+                "method": "sbc",
+                "network": NETWORK,
+                "seed": seed,
+                "data": data,
+                "iterations": size.iterations,
+                "batch_size": size.batch_size,
+                "partition": size.partition,
+                "clients": size.clients,
+                "test_samples": size.test_samples,
+                **settings,
+            }
             every = max(1, 10 // int(str(settings["temporal"])))
             config = RunConfig.of(**given, evaluate_every=every)
             cells.append(Cell(f"{name}-seed{seed}", config))
@@ -170,8 +177,14 @@ def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
         span = f"{signed(gaps.min())} to {signed(gaps.max())}"
         counts = [str(x) for x in (wins, len(mine) - wins - loses - late, loses, late)]
         lines.append([str(name), *counts, *own, signed(gaps.mean()), span])
-    heading = ["controller", *map(said, WORDS), "wins, own interval", "loses, own interval",
-               "mean gap", "gaps"]  # fmt: skip
+    heading = [
+        "controller",
+        *map(said, WORDS),
+        "wins, own interval",
+        "loses, own interval",
+        "mean gap",
+        "gaps",
+    ]
     there = moving["gap"].notna() & (moving["gap_interval"] > EQUAL)
     widths = 100 * moving.loc[there, "gap_interval"]
     return (

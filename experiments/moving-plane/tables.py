@@ -38,11 +38,14 @@ def curves(rounds: pd.DataFrame) -> pd.DataFrame:
     scored = rounds[rounds["metric"].notna()]
     return pd.DataFrame(
         {
-            "name": rows_of(scored["run"]), "seed": scored["seed"].to_numpy(),
-            "iteration": scored["iteration"].to_numpy(), "up_bits": scored["up_bits"].to_numpy(),
-            "seconds": scored["seconds"].to_numpy(), "score": scored["metric"].to_numpy(),
+            "name": rows_of(scored["run"]),
+            "seed": scored["seed"].to_numpy(),
+            "iteration": scored["iteration"].to_numpy(),
+            "up_bits": scored["up_bits"].to_numpy(),
+            "seconds": scored["seconds"].to_numpy(),
+            "score": scored["metric"].to_numpy(),
         }
-    )  # fmt: skip
+    )
 
 
 def budgets(lines: pd.DataFrame, small: str, large: str) -> pd.DataFrame:
@@ -85,8 +88,13 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
         fixed = scores.drop(index=moving)
         best = fixed.mean(axis=1, skipna=False).idxmax()
         for name, mine in scores.iterrows():
-            row = {"budget": limit["budget"], "name": name, "score": mine.mean(skipna=False),
-                   "interval": half_width(mine), "best": name == best}  # fmt: skip
+            row = {
+                "budget": limit["budget"],
+                "name": name,
+                "score": mine.mean(skipna=False),
+                "interval": half_width(mine),
+                "best": name == best,
+            }
             if name in moving:
                 row |= judged(mine - fixed.loc[best])
             rows.append(row)

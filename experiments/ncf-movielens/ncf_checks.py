@@ -45,11 +45,12 @@ def users(data: Data, model: Path) -> dict[str, float]:
     rated = data.train_x[:, 1].long().bincount(minlength=int(items.max()) + 1).float()
     theirs = hits(rated[items])
     return {
-        "users": len(ours), "users hit by the baseline": int(ours.sum()),
+        "users": len(ours),
+        "users hit by the baseline": int(ours.sum()),
         "users hit by popularity": int(theirs.sum()),
         "users hit by the baseline alone": int((ours & ~theirs).sum()),
         "users hit by popularity alone": int((theirs & ~ours).sum()),
-    }  # fmt: skip
+    }
 
 
 def volume(method: str, update: dict[str, Tensor]) -> float:

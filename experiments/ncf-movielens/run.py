@@ -23,8 +23,10 @@ from fedsim.tasks import get_task
 from .figures import curves, figure
 
 SCALES = {
-    "smoke": (2, 2, 50, 1), "short": (160, 2, 1800, 2), "paper": (750, 4, 200_000, 3),
-}  # fmt: skip
+    "smoke": (2, 2, 50, 1),
+    "short": (160, 2, 1800, 2),
+    "paper": (750, 4, 200_000, 3),
+}
 """Local iterations, clients, ratings per client and iteration, seeds.
 
 1,800 ratings and their negatives leave 39 % of a gradient zero here, the published 10^6 samples
@@ -54,34 +56,60 @@ ROWS = {
     for row in (
         Row("dense", "Baseline", "raw", "Table 2, Fig. 11", 1.0, 0.9497),
         Row(
-            "p2-fit-poly", "BF-P2, Fit-Poly", "per_tensor(nonzero | fit_poly | bloom(0.01, p2))",
-            "Table 2", 0.5879, 0.9519,
+            "p2-fit-poly",
+            "BF-P2, Fit-Poly",
+            "per_tensor(nonzero | fit_poly | bloom(0.01, p2))",
+            "Table 2",
+            0.5879,
+            0.9519,
         ),
         Row(
-            "skcompress", "SKCompress",
-            "per_tensor(nonzero | sketch(128) | delta_huffman | huffman)", "Table 2",
-            0.2175, 0.9513,
+            "skcompress",
+            "SKCompress",
+            "per_tensor(nonzero | sketch(128) | delta_huffman | huffman)",
+            "Table 2",
+            0.2175,
+            0.9513,
         ),
         Row(
-            "p0-qsgd", "BF-P0, QSGD", f"per_tensor(nonzero | {_QSGD} | bloom(0.6))", "Table 2",
-            0.2063, 0.9496,
+            "p0-qsgd",
+            "BF-P0, QSGD",
+            f"per_tensor(nonzero | {_QSGD} | bloom(0.6))",
+            "Table 2",
+            0.2063,
+            0.9496,
         ),
         Row("cnat", "Natural compression", "cnat", "Fig. 11"),
         Row(
-            "updates", "each client its own Adam", "per_tensor(nonzero | float32 | rle)", "",
+            "updates",
+            "each client its own Adam",
+            "per_tensor(nonzero | float32 | rle)",
+            "",
             strategy="dsgd",
         ),
     )
-}  # fmt: skip
+}
 """No memory anywhere, as the authors of DeepReduce ran it. ``updates`` is of neither paper."""
 
 COLUMNS = (
-    "method", "of", "seeds", "relative volume", "paper", "best hit rate", "last", "paper", "sent",
-)  # fmt: skip
+    "method",
+    "of",
+    "seeds",
+    "relative volume",
+    "paper",
+    "best hit rate",
+    "last",
+    "paper",
+    "sent",
+)
 POSITIONS = {
-    "keys of 32 bits": "raw32", "Golomb": "golomb", "delta, Huffman": "delta_huffman",
-    "Bloom 0.6, P0": "bloom(0.6)", "Bloom 0.01, P0": "bloom(0.01)", "run lengths": "rle",
-}  # fmt: skip
+    "keys of 32 bits": "raw32",
+    "Golomb": "golomb",
+    "delta, Huffman": "delta_huffman",
+    "Bloom 0.6, P0": "bloom(0.6)",
+    "Bloom 0.01, P0": "bloom(0.01)",
+    "run lengths": "rle",
+}
 """How one gradient's positions can travel; all but a Bloom filter give exactly the nonzero."""
 
 
@@ -92,8 +120,14 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         Cell(
             f"{name}-seed{seed}",
             RunConfig(
-                task="ncf", method=ROWS[name].method, strategy=ROWS[name].strategy, temporal=1,
-                seed=seed, machine=Machine(data=data), clients=clients, iterations=iterations,
+                task="ncf",
+                method=ROWS[name].method,
+                strategy=ROWS[name].strategy,
+                temporal=1,
+                seed=seed,
+                machine=Machine(data=data),
+                clients=clients,
+                iterations=iterations,
                 training=Training(batch_size=batch_size),
                 evaluation=Evaluation(every=max(2, iterations // 10)),
             ),
@@ -101,7 +135,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         for seed in range(seeds)
         for name in names
         if not (seed and scale == "short" and name in ONCE)
-    ]  # fmt: skip
+    ]
 
 
 def runs(asked: Asked) -> list[Cell]:
@@ -158,12 +192,15 @@ def position_bits(update: dict[str, Tensor]) -> pd.DataFrame:
         packet, _ = compress(parse(f"per_tensor(nonzero | {_QSGD} | {code})"), update)
         rows.append(
             {
-                "title": title, "code": code, "entries": entries, "nonzero": kept,
+                "title": title,
+                "code": code,
+                "entries": entries,
+                "nonzero": kept,
                 "zero_share": 1 - kept / entries,
                 "position_bits_an_entry": packet.spans["positions"] / entries,
                 "relative_volume": 8 * len(packet.payload) / (32 * entries),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -179,16 +216,22 @@ def collect(results: Results) -> pd.DataFrame:
         hits = best[mine.index]
         rows.append(
             {
-                "name": name, "title": row.title, "where": row.where, "seeds": len(mine),
-                "method": mine["method"].iloc[0], "strategy": row.strategy,
+                "name": name,
+                "title": row.title,
+                "where": row.where,
+                "seeds": len(mine),
+                "method": mine["method"].iloc[0],
+                "strategy": row.strategy,
                 "iterations": mine["iterations"].iloc[0],
                 "relative_volume": (mine["up_wire_bits"] / (32 * entries)).mean(),
                 "sent_share": (mine["up_sent"] / entries).mean(),
-                "best_hit_rate": hits.mean(), "best_spread": hits.std(ddof=1),
+                "best_hit_rate": hits.mean(),
+                "best_spread": hits.std(ddof=1),
                 "last_hit_rate": mine["metric"].mean(),
-                "paper_volume": row.volume, "paper_hit_rate": row.hit_rate,
+                "paper_volume": row.volume,
+                "paper_hit_rate": row.hit_rate,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -220,11 +263,17 @@ def hit_table(frame: pd.DataFrame, guess: float) -> str:
         paper = ["" if x is None else f"{x:.4f}" for x in (printed.volume, printed.hit_rate)]
         lines.append(
             [
-                row["title"], row["where"], f"{row['seeds']}", f"{row['relative_volume']:.4f}",
-                paper[0], spread(row["best_hit_rate"], row["best_spread"], row["seeds"], 4),
-                f"{row['last_hit_rate']:.4f}", paper[1], f"{100 * row['sent_share']:.1f} %",
+                row["title"],
+                row["where"],
+                f"{row['seeds']}",
+                f"{row['relative_volume']:.4f}",
+                paper[0],
+                spread(row["best_hit_rate"], row["best_spread"], row["seeds"], 4),
+                f"{row['last_hit_rate']:.4f}",
+                paper[1],
+                f"{100 * row['sent_share']:.1f} %",
             ]
-        )  # fmt: skip
+        )
     return table(COLUMNS, lines)
 
 
@@ -232,8 +281,10 @@ def position_table(positions: pd.DataFrame) -> str:
     """What the positions of one gradient take, by code."""
     lines = [
         [
-            row["title"], f"{row['position_bits_an_entry']:.3f}", f"{row['relative_volume']:.4f}",
+            row["title"],
+            f"{row['position_bits_an_entry']:.3f}",
+            f"{row['relative_volume']:.4f}",
         ]
         for row in positions.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(("positions", "bits per entry of the tensor", "relative volume"), lines)

@@ -50,9 +50,7 @@ def coder(text: str) -> PositionCode:
     return codec.positions
 
 
-def measure(
-    code: PositionCode, messages: list[Message], passes: int
-) -> tuple[int, float, float]:
+def measure(code: PositionCode, messages: list[Message], passes: int) -> tuple[int, float, float]:
     """Bits of all messages, and seconds to encode and to decode them: the fastest of ``passes``.
 
     A message is a list of (sorted positions, n), one a tensor, in one stream of bits. Raises
@@ -84,9 +82,7 @@ def entropy(n: int, k: int) -> float:
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
 
 
-def rows(
-    model: str, setting: str, client: int, messages: list[Message], passes: int
-) -> list[dict]:
+def rows(model: str, setting: str, client: int, messages: list[Message], passes: int) -> list[dict]:
     """A row per coder for one group of messages."""
     tensors = [tensor for message in messages for tensor in message]
     count = sum(positions.size for positions, _ in tensors)
@@ -97,12 +93,17 @@ def rows(
         bits, encode, decode = measure(code, messages, passes)
         table.append(
             {
-                "model": model, "setting": setting, "client": client, "coder": name,
-                "positions": count, "bits_per_position": bits / count,
+                "model": model,
+                "setting": setting,
+                "client": client,
+                "coder": name,
+                "positions": count,
+                "bits_per_position": bits / count,
                 "random_bits_per_position": bound,
-                "encode_ns": 1e9 * encode / count, "decode_ns": 1e9 * decode / count,
+                "encode_ns": 1e9 * encode / count,
+                "decode_ns": 1e9 * decode / count,
             }
-        )  # fmt: skip
+        )
     golomb = table[0]["bits_per_position"]
     for row in table:
         row["saving_percent"] = 100 * (1 - row["bits_per_position"] / golomb)
@@ -117,10 +118,14 @@ def moment(model: str, setting: str, client: int, when: float, message: Message)
     gaps = np.concatenate([np.diff(positions, prepend=-1) for positions, _ in message])
     bits = {name: measure(coder(name), [message], 1)[0] / gaps.size for name in TWO}
     return {
-        "model": model, "setting": setting, "client": client, "moment": when,
-        "positions": gaps.size, "gaps_of_one_or_two_percent": 100 * float((gaps <= 2).mean()),
+        "model": model,
+        "setting": setting,
+        "client": client,
+        "moment": when,
+        "positions": gaps.size,
+        "gaps_of_one_or_two_percent": 100 * float((gaps <= 2).mean()),
         **{f"{name}_bits_per_position": count for name, count in bits.items()},
-    }  # fmt: skip
+    }
 
 
 def recorded(
@@ -193,12 +198,17 @@ def markdown(frame: pd.DataFrame) -> str:
         bound = by["random_bits_per_position"].iloc[0]
         lines.append(
             [
-                model, setting, f"{bits['golomb']:.3f}", f"{bound:.3f}", f"{bits['context']:.3f}",
-                f"{by['saving_percent']['context']:.1f} %", f"{seen['context']:.1f} %",
+                model,
+                setting,
+                f"{bits['golomb']:.3f}",
+                f"{bound:.3f}",
+                f"{bits['context']:.3f}",
+                f"{by['saving_percent']['context']:.1f} %",
+                f"{seen['context']:.1f} %",
                 *(f"{bits[name]:.3f}" for name in ("ans", "huffman", "auto")),
                 *(f"{ns[name]:.0f}" for name in ("context", "golomb") for ns in (encode, decode)),
             ]
-        )  # fmt: skip
+        )
     return table(COLUMNS, lines)
 
 
@@ -212,9 +222,7 @@ def figure(frame: pd.DataFrame) -> Figure:
     for i, (name, group) in enumerate(random.groupby("coder", sort=False)):
         p, colour = group["setting"].astype(float), COLOURS[i % len(COLOURS)]
         line = LINES[i // len(COLOURS)]
-        left.loglog(
-            p, group["bits_per_position"], line, color=colour, label=name, linewidth=1
-        )
+        left.loglog(p, group["bits_per_position"], line, color=colour, label=name, linewidth=1)
     p = np.array(DENSITIES)
     bound = [-(q * log2(q) + (1 - q) * log2(1 - q)) / q for q in p]
     left.loglog(p, bound, "k--", label="entropy H(p)/p", linewidth=2)

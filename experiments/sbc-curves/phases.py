@@ -13,15 +13,20 @@ KINDS = {"temporal": "#9467bd", "gradient": "#e69f00", "both": "#56b4e9"}
 """As in Fig. 4: temporal sparsity alone is purple, gradient sparsity alone yellow."""
 
 RIVALS = {
-    "total sparsities": "{levels}", "temporal alone beats gradient alone": "{temporal_wins}",
-    "by (mean, error × 100)": "{gap:+.1f}", "a cell with both beats either": "{both_wins}",
-}  # fmt: skip
+    "total sparsities": "{levels}",
+    "temporal alone beats gradient alone": "{temporal_wins}",
+    "by (mean, error × 100)": "{gap:+.1f}",
+    "a cell with both beats either": "{both_wins}",
+}
 NUMBERS = ["dense", "temporal", "gradient", "best", "gain"]
 LOWEST = {
-    "dense": "{dense:.1f}", "least temporal": "{temporal:.1f}", "least gradient": "{gradient:.1f}",
-    "best sparse": "{best:.1f} (n = {n}, p = {p})", "better than dense by": "{gain:+.1f}",
+    "dense": "{dense:.1f}",
+    "least temporal": "{temporal:.1f}",
+    "least gradient": "{gradient:.1f}",
+    "best sparse": "{best:.1f} (n = {n}, p = {p})",
+    "better than dense by": "{gain:+.1f}",
     "sparse cells below dense": "{below} of {cells}",
-}  # fmt: skip
+}
 """Columns of the tables of Fig. 4, and how they are written."""
 
 
@@ -53,11 +58,14 @@ def rivals(plane: pd.DataFrame) -> pd.DataFrame:
         gap = best["gradient"] - best["temporal"]
         rows.append(
             {
-                "method": method, "stage": stage, "levels": len(best),
-                "temporal_wins": int((gap > 0).sum()), "gap": gap.mean(),
+                "method": method,
+                "stage": stage,
+                "levels": len(best),
+                "temporal_wins": int((gap > 0).sum()),
+                "gap": gap.mean(),
                 "both_wins": int((best["both"] < edges).sum()),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -73,13 +81,19 @@ def lowest(plane: pd.DataFrame) -> pd.DataFrame:
         least = mine[mine["diagonal"] == 1].set_index("kind")["error"]
         rows.append(
             {
-                "method": method, "stage": stage, "dense": dense,
-                "temporal": least["temporal"], "gradient": least["gradient"],
-                "best": best["error"], "n": best["temporal"], "p": best["gradient"],
+                "method": method,
+                "stage": stage,
+                "dense": dense,
+                "temporal": least["temporal"],
+                "gradient": least["gradient"],
+                "best": best["error"],
+                "n": best["temporal"],
+                "p": best["gradient"],
                 "gain": dense - best["error"],
-                "below": int((mine["error"] < dense).sum()), "cells": len(mine),
+                "below": int((mine["error"] < dense).sum()),
+                "cells": len(mine),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -104,9 +118,14 @@ def sparsity_figure(square: Square, plane: pd.DataFrame) -> Figure:
                 own = mine[mine["kind"] == kind].sort_values("total_sparsity")
                 line, label = ("", "both") if kind == "both" else ("-", f"{kind} sparsity alone")
                 axes.plot(
-                    own["total_sparsity"], 100 * own["error"], color=colour, marker="o",
-                    markersize=4, ls=line, label=label,
-                )  # fmt: skip
+                    own["total_sparsity"],
+                    100 * own["error"],
+                    color=colour,
+                    marker="o",
+                    markersize=4,
+                    ls=line,
+                    label=label,
+                )
             dense = 100 * mine["dense"].iloc[0]
             axes.axhline(dense, color="black", ls="--", lw=1, label="dense")
             axes.set(xscale="log", yscale="log")

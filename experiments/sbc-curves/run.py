@@ -77,12 +77,16 @@ def curves(square: Square, results: Results) -> pd.DataFrame:
         error = 1 - rows["metric"] if higher else rows["metric"]
         curve = pd.DataFrame(
             {
-                "task": square.task, "method": title, "temporal": square.ratio**n,
-                "gradient": square.ratio**-p, "iteration": rows["iteration"], "error": error,
+                "task": square.task,
+                "method": title,
+                "temporal": square.ratio**n,
+                "gradient": square.ratio**-p,
+                "iteration": rows["iteration"],
+                "error": error,
                 "up_bits": (rows["up_content_bits"] / rows["clients"]).cumsum(),
                 "ratio_content": results.runs.loc[name, "ratio_content"],
             }
-        )  # fmt: skip
+        )
         tables.append(curve.dropna(subset="error"))
     return pd.concat(tables)
 
@@ -95,17 +99,28 @@ def markdown(plane: pd.DataFrame, lines: pd.DataFrame) -> str:
 def ends(lines: pd.DataFrame) -> str:
     """The ends of the curves, and what they took to the common error."""
     heading = (
-        "method", "n", "p", "error at the end", "content ratio",
-        f"iterations to error {target(lines):.4f}", "bits to it", "fewer than the baseline's",
-    )  # fmt: skip
+        "method",
+        "n",
+        "p",
+        "error at the end",
+        "content ratio",
+        f"iterations to error {target(lines):.4f}",
+        "bits to it",
+        "fewer than the baseline's",
+    )
     rows = [
         [
-            row["method"], f"{row['temporal']}", f"{row['gradient']:.3g}", f"{row['error']:.4f}",
-            f"×{row['ratio_content']:.4g}", f"{row['iteration']}", bits(row["up_bits"]),
+            row["method"],
+            f"{row['temporal']}",
+            f"{row['gradient']:.3g}",
+            f"{row['error']:.4f}",
+            f"×{row['ratio_content']:.4g}",
+            f"{row['iteration']}",
+            bits(row["up_bits"]),
             f"×{row['saving']:.4g}",
         ]
         for row in budgets(lines).to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(heading, rows)
 
 
@@ -122,11 +137,15 @@ def budgets(lines: pd.DataFrame) -> pd.DataFrame:
         last = mine.iloc[-1]
         rows.append(
             {
-                "method": title, "temporal": last["temporal"], "gradient": last["gradient"],
-                "error": last["error"], "ratio_content": last["ratio_content"],
-                "iteration": first["iteration"], "up_bits": first["up_bits"],
+                "method": title,
+                "temporal": last["temporal"],
+                "gradient": last["gradient"],
+                "error": last["error"],
+                "ratio_content": last["ratio_content"],
+                "iteration": first["iteration"],
+                "up_bits": first["up_bits"],
             }
-        )  # fmt: skip
+        )
     frame = pd.DataFrame(rows)
     return frame.assign(saving=frame["up_bits"].iloc[0] / frame["up_bits"])
 

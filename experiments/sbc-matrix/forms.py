@@ -52,11 +52,17 @@ def _stages(mine: pd.DataFrame, errors: pd.DataFrame) -> Iterator[dict[str, Any]
         best = before if before is not None and line[before] == least else line.idxmin()
         cell = mine[(mine["stage"] == stage) & (mine["temporal"] == best)].iloc[0]
         yield {
-            "task": cell["task"], "method": cell["method"], "stage": stage,
-            "diagonal": cell["diagonal"], "total_sparsity": cell["gradient"] / best,
-            "temporal": best, "gradient": cell["gradient"], "error": least,
-            "place": delays.index(best) / (len(delays) - 1), "stale": line[first],
-        }  # fmt: skip
+            "task": cell["task"],
+            "method": cell["method"],
+            "stage": stage,
+            "diagonal": cell["diagonal"],
+            "total_sparsity": cell["gradient"] / best,
+            "temporal": best,
+            "gradient": cell["gradient"],
+            "error": least,
+            "place": delays.index(best) / (len(delays) - 1),
+            "stale": line[first],
+        }
         before = best
 
 
@@ -75,11 +81,13 @@ def moves(forms: pd.DataFrame) -> pd.DataFrame:
             first = stage == best.index[0]
             rows.append(
                 {
-                    "method": method, "stage": stage, "best": best.loc[stage].tolist(),
+                    "method": method,
+                    "stage": stage,
+                    "best": best.loc[stage].tolist(),
                     "place": now["place"].mean(),
                     "longer": None if first else int((step.loc[stage] > 0).sum()),
                     "shorter": None if first else int((step.loc[stage] < 0).sum()),
                     "stale": (now["stale"] - now["error"]).mean(),
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)

@@ -1,6 +1,6 @@
 """Fig. 3 and 9 of Sattler et al. 2018: the matrix of temporal and gradient sparsity.
 
-    fedsim experiment sbc-matrix --scale short --data DIR
+Run: ``fedsim experiment sbc-matrix --scale short --data DIR``
 """
 
 from pathlib import Path
@@ -74,14 +74,23 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
         often = explained(matrix[matrix["stage"] // matrix["temporal"] >= FEW])
         rows.append(
             {
-                "task": task, "method": method, "stage": stage, "cells": len(matrix),
-                "least_error": matrix["error"].min(), "largest_error": matrix["error"].max(),
-                **vars(whole), "decides": whole.decides,
-                "often": inside.often, "often_total": often.total, "often_widest": often.widest,
-                "inside": inside.cells, "inside_span": inside.span,
-                "inside_along": inside.along, "inside_widest": inside.widest,
+                "task": task,
+                "method": method,
+                "stage": stage,
+                "cells": len(matrix),
+                "least_error": matrix["error"].min(),
+                "largest_error": matrix["error"].max(),
+                **vars(whole),
+                "decides": whole.decides,
+                "often": inside.often,
+                "often_total": often.total,
+                "often_widest": often.widest,
+                "inside": inside.cells,
+                "inside_span": inside.span,
+                "inside_along": inside.along,
+                "inside_widest": inside.widest,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -104,8 +113,11 @@ def figure(square: Square, frame: pd.DataFrame) -> Figure:
                 axes.set_ylabel("communication delay n", fontsize=9)
     drawn.suptitle(
         f"{square.task}: held-out error × 100; lines join equal total sparsity p/n; "
-        "hatched: no round yet", fontsize=10, x=0.02, ha="left",
-    )  # fmt: skip
+        "hatched: no round yet",
+        fontsize=10,
+        x=0.02,
+        ha="left",
+    )
     return drawn
 
 
@@ -122,9 +134,14 @@ def _panel(axes: Axes, square: Square, matrix: pd.DataFrame, norm: Normalize) ->
     for at in np.argwhere(np.isfinite(values)):
         value = values[tuple(at)]
         axes.text(
-            at[1], at[0], f"{100 * value:.1f}", ha="center", va="center", fontsize=8,
+            at[1],
+            at[0],
+            f"{100 * value:.1f}",
+            ha="center",
+            va="center",
+            fontsize=8,
             color=ink(COLOURS(norm(value))),
-        )  # fmt: skip
+        )
         below = (at[0] + 1, at[1] - 1)
         if below[0] < square.side and below[1] >= 0 and np.isfinite(values[below]):
             ends = np.array([0.38, 0.62])  # around the common corner: no text is crossed

@@ -1,6 +1,6 @@
 """Table I of Sattler et al. 2018: what each component of a method saves, and what messages show.
 
-    fedsim experiment sbc-table1 --data DIR
+Run: ``fedsim experiment sbc-table1 --data DIR``
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,26 @@ SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
 """Rounds, and batch size: bits per entry do not need a long run."""
 
 THEORY = (
-    "method", "temporal sparsity", "gradient sparsity", "value bits", "position bits",
-    "compression", "printed",
-)  # fmt: skip
+    "method",
+    "temporal sparsity",
+    "gradient sparsity",
+    "value bits",
+    "position bits",
+    "compression",
+    "printed",
+)
 MESSAGES = (
-    "method", "temporal sparsity", "entries sent", "value bits", "position bits",
-    "side bits per message", "header bits", "compression", "with headers", "theory",
-)  # fmt: skip
+    "method",
+    "temporal sparsity",
+    "entries sent",
+    "value bits",
+    "position bits",
+    "side bits per message",
+    "header bits",
+    "compression",
+    "with headers",
+    "theory",
+)
 
 
 @dataclass(frozen=True)
@@ -60,11 +73,15 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
         delay = min(row.temporal, rounds) if scale == "smoke" else row.temporal
         many = max(1, rounds // delay)
         config = RunConfig(
-            task=task, method=row.method, temporal=delay, iterations=delay * many, clients=2,
+            task=task,
+            method=row.method,
+            temporal=delay,
+            iterations=delay * many,
+            clients=2,
             training=Training(batch_size=batch_size, momentum_masking=row.masking),
             evaluation=Evaluation(every=many),
             machine=Machine(data=data),
-        )  # fmt: skip
+        )
         runs.append(Cell(name, config))
     return runs
 
@@ -118,16 +135,19 @@ def measured(runs: pd.DataFrame) -> pd.DataFrame:
         positions = 0 if p == 1 else ideal_position_bits(p)
         rows.append(
             {
-                "name": name, "title": row.title, "temporal": 1 / run["temporal"],
+                "name": name,
+                "title": row.title,
+                "temporal": 1 / run["temporal"],
                 "gradient": run["up_sent"] / run["rounds"] / run["parameters"],
                 "value_bits": run["up_value_bits"] / run["up_sent"],
                 "position_bits": run["up_position_bits"] / run["up_sent"],
                 "side_bits": run["up_side_bits"] / run["rounds"],
                 "header_bits": run["up_header_bits"] / run["rounds"],
-                "compression": run["ratio_content"], "wire": run["ratio_wire"],
+                "compression": run["ratio_content"],
+                "wire": run["ratio_wire"],
                 "theory": run["temporal"] * 32 / p / (row.value_bits + positions),
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 
@@ -135,11 +155,15 @@ def markdown(frame: pd.DataFrame) -> str:
     """What the messages show, beside the theory's compression."""
     lines = [
         [
-            row["title"], f"{row['temporal']:g}", f"{row['gradient']:.4g}",
-            f"{row['value_bits']:.2f}", f"{row['position_bits']:.2f}", f"{row['side_bits']:.0f}",
+            row["title"],
+            f"{row['temporal']:g}",
+            f"{row['gradient']:.4g}",
+            f"{row['value_bits']:.2f}",
+            f"{row['position_bits']:.2f}",
+            f"{row['side_bits']:.0f}",
             f"{row['header_bits']:.0f}",
             *(f"×{_number(row[name])}" for name in ("compression", "wire", "theory")),
         ]
         for row in frame.to_dict("records")
-    ]  # fmt: skip
+    ]
     return table(MESSAGES, lines)

@@ -1,6 +1,6 @@
 """Table II of Sattler et al. 2018: final metric and compression ratio of six methods.
 
-    fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
+Run: ``fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR``
 """
 
 from pathlib import Path
@@ -21,8 +21,12 @@ LONG = ("imagenet_resnet50",)
 SMOKE_TASK = "digits"
 """What ``smoke`` trains where ``--only`` names no row: it needs no data. The paper has it not."""
 SMOKE = {
-    "iterations": 8, "batch_size": 8, "clients": 2, "evaluate_every": 2, "test_samples": 100,
-}  # fmt: skip
+    "iterations": 8,
+    "batch_size": 8,
+    "clients": 2,
+    "evaluate_every": 2,
+    "test_samples": 100,
+}
 SHORT = {
     "cifar_resnet32": {"iterations": 400, "batch_size": 32, "test_samples": 2000},
     "char_lstm": {"iterations": 2000},
@@ -43,10 +47,13 @@ def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
         if "iterations" in changed:  # a quarter of the budget at most, so that clients do average
             delay = min(published, max(1, changed["iterations"] // 4))
         config = RunConfig(
-            task=task, method=column.method, temporal=delay, gradient=column.gradient,
+            task=task,
+            method=column.method,
+            temporal=delay,
+            gradient=column.gradient,
             machine=Machine(data=data, device=device(scale)),
             training=Training(momentum_masking=column.masking),
-        )  # fmt: skip
+        )
         runs[column.name] = Cell(column.name, config.but(**changed))
     return runs
 
@@ -86,10 +93,11 @@ def curves(task: str, results: Results) -> pd.DataFrame:
                 "method": column.title,
                 "temporal": results.runs.loc[column.name, "temporal"],  # shorter in a short run
                 "gradient": column.gradient,
-                "iteration": rows["iteration"], "metric": rows["metric"],
+                "iteration": rows["iteration"],
+                "metric": rows["metric"],
                 "up_bits": (rows["up_content_bits"] / rows["clients"]).cumsum(),
             }
-        )  # fmt: skip
+        )
         tables.append(table.dropna(subset="metric"))
     return pd.concat(tables)
 
@@ -102,11 +110,15 @@ def compare(task: str, results: Results) -> pd.DataFrame:
         scores = results.rounds.query("run == @column.name")["metric"]
         rows.append(
             {
-                "name": column.name, "temporal": run.temporal, "gradient": run.gradient,
-                "metric": run.metric, "best": scores.max() if rises else scores.min(),
-                "ratio_content": run.ratio_content, "ratio_wire": run.ratio_wire,
+                "name": column.name,
+                "temporal": run.temporal,
+                "gradient": run.gradient,
+                "metric": run.metric,
+                "best": scores.max() if rises else scores.min(),
+                "ratio_content": run.ratio_content,
+                "ratio_wire": run.ratio_wire,
             }
-        )  # fmt: skip
+        )
     return pd.DataFrame(rows)
 
 

@@ -18,9 +18,16 @@ def markdown(task: str, frame: pd.DataFrame) -> str:
     rises = get_task(task).higher_is_better
     scores = ("paper",) if rises else ("above our baseline", "paper", "above its baseline")
     heading = (
-        "method", "n", "p", "ours", "best on the way", *scores, "content ratio", "wire ratio",
+        "method",
+        "n",
+        "p",
+        "ours",
+        "best on the way",
+        *scores,
+        "content ratio",
+        "wire ratio",
         "paper",
-    )  # fmt: skip
+    )
     lines = []
     rows = frame.set_index("name")
     for column in columns(task):
@@ -28,9 +35,12 @@ def markdown(task: str, frame: pd.DataFrame) -> str:
         metric, ratio = printed.get(column.name, (None, None))
         digits = 4 if rises else 3
         cells = [
-            column.title, f"{row['temporal']:g}", f"{row['gradient']:g}",
-            f"{row['metric']:.{digits}f}", f"{row['best']:.{digits}f}",
-        ]  # fmt: skip
+            column.title,
+            f"{row['temporal']:g}",
+            f"{row['gradient']:g}",
+            f"{row['metric']:.{digits}f}",
+            f"{row['best']:.{digits}f}",
+        ]
         if not rises:
             cells.append(_above(row["metric"], rows["metric"]["baseline"]))
         cells.append("–" if metric is None else f"{metric:g}")

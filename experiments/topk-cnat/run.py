@@ -24,7 +24,7 @@ TASKS = {
     "digits": {"smoke": Length(3, 8, 1)},
     "fashion_lenet5": {"short": Length(600, 32, 2), "paper": Length(2000, 128, 3)},
     **DEAR,
-}  # fmt: skip
+}
 """A row per task and scale; the paper's own task is ResNet-18 on CIFAR-10."""
 
 

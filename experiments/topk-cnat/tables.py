@@ -12,17 +12,21 @@ from fedsim.ground.units import FRACTIONS
 from .rows import ROWS, TABLE2, TABLE3
 
 TITLES = {
-    "digits": "8x8 digits, small CNN", "fashion_lenet5": "Fashion-MNIST, LeNet5",
+    "digits": "8x8 digits, small CNN",
+    "fashion_lenet5": "Fashion-MNIST, LeNet5",
     "cifar_resnet20": "CIFAR-10, ResNet-20",
     "char_lstm": "Shakespeare, LSTM",
-}  # fmt: skip
+}
 WITH = "topk-cnat-"  # how the rows of top-k with C_nat begin
 LOOKS = {
-    "topk-cnat": ("top-k, C_nat", COLOURS[0], "o"), "topk": ("top-k", COLOURS[5], "s"),
-    "sign": ("SignSGD", COLOURS[1], "^"), "ef-sign": ("EF-SignSGD", COLOURS[3], "v"),
+    "topk-cnat": ("top-k, C_nat", COLOURS[0], "o"),
+    "topk": ("top-k", COLOURS[5], "s"),
+    "sign": ("SignSGD", COLOURS[1], "^"),
+    "ef-sign": ("EF-SignSGD", COLOURS[3], "v"),
     "powersgd-2": ("PowerSGD rank 2", COLOURS[2], "D"),
-    "powersgd-7": ("PowerSGD rank 7", COLOURS[4], "<"), "sgd": ("no compression", "black", "h"),
-}  # fmt: skip
+    "powersgd-7": ("PowerSGD rank 7", COLOURS[4], "<"),
+    "sgd": ("no compression", "black", "h"),
+}
 
 
 def collect(runs: pd.DataFrame) -> pd.DataFrame:
@@ -81,19 +85,27 @@ def markdown(frame: pd.DataFrame) -> str:
     for number, rows in ((2, TABLE2), (3, TABLE3)):
         best = ("best top-k, C_nat at no more content",) if number == 3 else ()
         heading = (
-            "method", "wire volume", "content", frame["metric"].iloc[0], *best, "paper: volume",
+            "method",
+            "wire volume",
+            "content",
+            frame["metric"].iloc[0],
+            *best,
+            "paper: volume",
             "paper: accuracy",
-        )  # fmt: skip
+        )
         lines = [
             [
-                row.title, f"{mine['wire_percent']:.3g} %", f"{mine['content_percent']:.3g} %",
+                row.title,
+                f"{mine['wire_percent']:.3g} %",
+                f"{mine['content_percent']:.3g} %",
                 spread(mine["score"], mine["score_spread"], mine["seeds"], 2),
-                *(_best(mine) for _ in best), f"{row.volume:g} %",
+                *(_best(mine) for _ in best),
+                f"{row.volume:g} %",
                 f"{row.accuracy:.2f} ± {row.spread:.2f}",
             ]
             for row in rows
             for mine in frame[frame["name"] == row.name].to_dict("records")
-        ]  # fmt: skip
+        ]
         parts.append((f"Table {number}", table(heading, lines)))
     return sections(parts)
 
@@ -133,9 +145,18 @@ def _points(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) -> N
             x, y, spread = (mine[column] for column in columns)
             topk = name.startswith("topk")
             axes.errorbar(  # open markers of other methods: top-k's show where both stand
-                x, y, spread, marker=marker, linestyle="", color=colour, label=label, capsize=2,
-                markersize=6 if topk else 9, markerfacecolor=colour if topk else "none",
-                markeredgewidth=1.6, elinewidth=1,
-            )  # fmt: skip
+                x,
+                y,
+                spread,
+                marker=marker,
+                linestyle="",
+                color=colour,
+                label=label,
+                capsize=2,
+                markersize=6 if topk else 9,
+                markerfacecolor=colour if topk else "none",
+                markeredgewidth=1.6,
+                elinewidth=1,
+            )
     axes.set(xscale="log", xlabel="upstream volume (% of dense float32)", ylabel="accuracy (%)")
     axes.grid(alpha=0.25)

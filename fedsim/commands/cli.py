@@ -224,9 +224,11 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     top.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     top.add_argument(
-        "--rows", metavar="FILE.py", help="a file that adds methods of your own to the catalogue, "
-        "or a folder of such: `fedsim --rows mine.py run --method mine`"
-    )  # fmt: skip
+        "--rows",
+        metavar="FILE.py",
+        help="a file that adds methods of your own to the catalogue, "
+        "or a folder of such: `fedsim --rows mine.py run --method mine`",
+    )
     commands = top.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for add_command in COMMANDS:
         add_command(commands)

@@ -23,10 +23,11 @@ _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 def add_codec(commands: Any) -> None:
     """Adds both commands."""
     encode = commands.add_parser(
-        "compress", help="encode an update in a file into a message",
+        "compress",
+        help="encode an update in a file into a message",
         description="Encodes an update into the message that a client would send, and prints its "
         "bits, what they are made of, and the error.",
-    )  # fmt: skip
+    )
     encode.add_argument("method", help="such as 'sbc(0.01)'")
     encode.add_argument("file", help=f"the update: {_FORMATS}")
     encode.add_argument("-o", "--output", metavar="FILE", help="where to write the message")
@@ -34,20 +35,26 @@ def add_codec(commands: Any) -> None:
     add_shared(encode)
     encode.set_defaults(command=command_compress)
     decode = commands.add_parser(
-        "decompress", help="decode a message into an update in a file",
+        "decompress",
+        help="decode a message into an update in a file",
         description="Decodes a message that compress wrote, and writes the update that the server "
         "would see.",
-    )  # fmt: skip
+    )
     decode.add_argument("method", help="the method that made the message")
     decode.add_argument("file", help="the message")
     decode.add_argument(
-        "--like", metavar="FILE", required=True,
+        "--like",
+        metavar="FILE",
+        required=True,
         help=f"tensors of the same names and shapes, values unread: {_FORMATS}",
-    )  # fmt: skip
+    )
     decode.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="what to write: .npy, .pt, .pth or "
-        ".safetensors",
-    )  # fmt: skip
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="what to write: .npy, .pt, .pth or .safetensors",
+    )
     add_shared(decode)
     decode.set_defaults(command=command_decompress)
 
@@ -55,9 +62,10 @@ def add_codec(commands: Any) -> None:
 def add_shared(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of every command that reads tensors from files."""
     parser.add_argument(
-        "--as-float32", action="store_true",
+        "--as-float32",
+        action="store_true",
         help="convert tensors of other float types, and leave integer tensors out",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -82,13 +90,20 @@ def command_compress(flags: argparse.Namespace) -> int:
     distance, _ = accuracy((x, packet.sent[name].decoded) for name, x in update.items())
     tensors = {n: row | {"sent": packet.sent[n].count} for n, row in _shapes(update).items()}
     row = {
-        "method": flags.method, "entries": entries,
+        "method": flags.method,
+        "entries": entries,
         "sent": sum(tensor.count for tensor in packet.sent.values()),
-        "wire_bits": wire, "content_bits": wire - spans["header"],
-        "header_bits": spans["header"], "position_bits": spans["positions"],
-        "value_bits": spans["values"], "side_bits": spans["side"], "ratio": 32 * entries / wire,
-        "relative_error": distance, "seconds": seconds, "tensors": tensors,
-    }  # fmt: skip
+        "wire_bits": wire,
+        "content_bits": wire - spans["header"],
+        "header_bits": spans["header"],
+        "position_bits": spans["positions"],
+        "value_bits": spans["values"],
+        "side_bits": spans["side"],
+        "ratio": 32 * entries / wire,
+        "relative_error": distance,
+        "seconds": seconds,
+        "tensors": tensors,
+    }
     if flags.output:
         try:
             write_bytes(flags.output, packet.payload)

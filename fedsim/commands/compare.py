@@ -37,21 +37,29 @@ def add_compare(commands: Any) -> None:
     parser.add_argument("folders", metavar="DIR", nargs="+", help="a run or a sweep; several")
     parser.add_argument("--reference", metavar="METHOD", help="differences are to it, not the best")
     parser.add_argument(
-        "--margin", metavar="METRIC", type=shared.number,
+        "--margin",
+        metavar="METRIC",
+        type=shared.number,
         help="differences below it do not matter (default: 0.01 of a fraction such as accuracy)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--test", choices=("t", "wilcoxon"), default="t",
+        "--test",
+        choices=("t", "wilcoxon"),
+        default="t",
         help="of two methods: Student's paired test, or Wilcoxon's signed ranks (default: t)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--budget", metavar="BITS,...", default="",
+        "--budget",
+        metavar="BITS,...",
+        default="",
         help="compare within so many bits of a client, such as 2Mbit; of several, their mean",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--budget-of", choices=("up", "total"), default="up",
+        "--budget-of",
+        choices=("up", "total"),
+        default="up",
         help="which bits of a client: upstream, or both ways (default: up)",
-    )  # fmt: skip
+    )
     parser.add_argument("--csv", metavar="FILE", help="write every pair of methods there")
     parser.add_argument("--figure", metavar="FILE", help="draw mean ranks there: PNG, PDF or SVG")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -125,14 +133,21 @@ def _document(cells: "pd.DataFrame | None", result: "Comparison | None") -> dict
     document: dict[str, Any] = {} if cells is None else {"cells": records(cells)}
     if result is not None:
         document |= {
-            "answer": result.answer, "reference": result.reference, "blocks": result.blocks,
-            "left_out": result.left_out, "metric_name": result.metric_name, "margin": result.margin,
-            "test": result.test, "friedman_chi2": result.chi2,
-            "friedman_p_value": result.chi2_p_value, "iman_davenport_f": result.f_value,
+            "answer": result.answer,
+            "reference": result.reference,
+            "blocks": result.blocks,
+            "left_out": result.left_out,
+            "metric_name": result.metric_name,
+            "margin": result.margin,
+            "test": result.test,
+            "friedman_chi2": result.chi2,
+            "friedman_p_value": result.chi2_p_value,
+            "iman_davenport_f": result.f_value,
             "iman_davenport_p_value": result.f_p_value,
             "critical_difference": result.critical_difference,
-            "methods": records(result.methods), "pairs": records(result.pairs),
-        }  # fmt: skip
+            "methods": records(result.methods),
+            "pairs": records(result.pairs),
+        }
     return document
 
 
@@ -180,14 +195,18 @@ def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> list
     is_reference = row["label"] == result.reference
     sign = "+" if row["difference"] > 0 else ""
     return [
-        row["label"], *(where if has_one_cell else ["", ""]), units.score(row["metric"], name),
+        row["label"],
+        *(where if has_one_cell else ["", ""]),
+        units.score(row["metric"], name),
         units.bits(cells["bits"].mean()),
         "" if is_reference else sign + units.averaged(row["difference"], row["half"], name),
         f"{row['rank']:.2f}",
         "" if isnan(row["p_corrected"]) else f"{row['p_corrected']:.2g}",
-        "reference" if is_reference else {"": "cannot be told", "yes": "yes", "no": "no"}[
-            row["better"]] + (", equivalent" if row["equivalent"] else ""),
-    ]  # fmt: skip
+        "reference"
+        if is_reference
+        else {"": "cannot be told", "yes": "yes", "no": "no"}[row["better"]]
+        + (", equivalent" if row["equivalent"] else ""),
+    ]
 
 
 def _print_cells(table: "pd.DataFrame") -> None:
@@ -230,9 +249,13 @@ def _texts(cell: dict[str, Any]) -> list[str]:
     )
     name, sign = cell["metric_name"], "+" if cell["difference"] > 0 else ""
     return [
-        str(cell["temporal"]), units.plain(cell["gradient"]), str(cell["seeds"]),
-        units.score(cell["metric"], name), units.score(cell["other_metric"], name),
+        str(cell["temporal"]),
+        units.plain(cell["gradient"]),
+        str(cell["seeds"]),
+        units.score(cell["metric"], name),
+        units.score(cell["other_metric"], name),
         sign + units.averaged(cell["difference"], cell["half"], name),
-        "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}", *shares,
+        "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}",
+        *shares,
         {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
-    ]  # fmt: skip
+    ]

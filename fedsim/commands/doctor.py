@@ -14,13 +14,18 @@ _WIDTH = 16
 def add_doctor(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "doctor", help="say what this machine has for runs, and what to do about the rest",
+        "doctor",
+        help="say what this machine has for runs, and what to do about the rest",
         description="Prints what this machine has for runs: versions, GPU, compiler, data sets, "
         "disk, cores and memory, and what to do about what is missing.",
-    )  # fmt: skip
-    parser.add_argument("--device", default="cpu", metavar="DEVICE",
-                        help="also look whether messages made on a GPU (cuda, cuda:1, ...) have "
-                        "the host's bytes, and how fast it selects")  # fmt: skip
+    )
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        metavar="DEVICE",
+        help="also look whether messages made on a GPU (cuda, cuda:1, ...) have "
+        "the host's bytes, and how fast it selects",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=_command)
 
@@ -46,8 +51,11 @@ def _command(flags: argparse.Namespace) -> int:
                 print(printable(f"{'':{_WIDTH}}-> {part.advice}"))
     lacking = [part.name for part in parts if part.lacking]
     if not flags.json:
-        print(f"Runs do not work here: see {', '.join(lacking)}." if lacking
-              else "Runs work on this machine.")  # fmt: skip
+        print(
+            f"Runs do not work here: see {', '.join(lacking)}."
+            if lacking
+            else "Runs work on this machine."
+        )
     if kind == "cuda":
         import torch
 

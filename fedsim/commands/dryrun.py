@@ -17,9 +17,10 @@ NOTE = (
 def add_dry_run(parser: Any) -> None:
     """Adds the flag."""
     parser.add_argument(
-        "--dry-run", action="store_true",
+        "--dry-run",
+        action="store_true",
         help="print what the runs will take (rounds, bits, time), and run nothing",
-    )  # fmt: skip
+    )
 
 
 def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool) -> int:

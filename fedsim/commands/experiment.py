@@ -38,30 +38,36 @@ def experiments() -> list[dict[str, str]]:
 def add_experiment(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "experiment", help="rerun a published table or figure (see `fedsim list experiments`)",
+        "experiment",
+        help="rerun a published table or figure (see `fedsim list experiments`)",
         description="Reruns a published table or figure of a checkout's experiments/, and writes "
         "tables, figures and the settings of every run. The same command resumes a stopped one.",
-    )  # fmt: skip
+    )
     parser.add_argument("name", metavar="NAME", help="an experiment's name")
     parser.add_argument(
-        "--scale", choices=SCALES, default="short",
+        "--scale",
+        choices=SCALES,
+        default="short",
         help="smoke: seconds; short: what two cores finish in half an hour (like-for-like and "
         "crossing: hours, see their pages); paper: the published length (default: short)",
-    )  # fmt: skip
+    )
     parser.add_argument("--only", metavar="ROW,...", help="only these rows")
     parser.add_argument(
-        "--add", metavar="METHOD", default="",
+        "--add",
+        metavar="METHOD",
+        default="",
         help="a further method's text, with {p} for its fraction, and settings behind it "
         "('... --strategy nesterov'); the rows are not run again (like-for-like)",
-    )  # fmt: skip
+    )
     parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with data sets")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME-SCALE)")
     parser.add_argument(
-        "--dry-run", action="store_true",
+        "--dry-run",
+        action="store_true",
         help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` "
         "runs; where runs are chosen by others, say how many there will be",
-    )  # fmt: skip
+    )
     parser.set_defaults(command=_command, extra="sim")
 
 

@@ -19,9 +19,10 @@ from fedsim.settings.trust_check import CODE
 from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
 FLAG_SETTINGS = {
-    **{name: setting for name, setting in SETTINGS.items() if not setting.group}, **FLAGS,
+    **{name: setting for name, setting in SETTINGS.items() if not setting.group},
+    **FLAGS,
     **{name: setting for name, setting in SETTINGS.items() if setting.group},
-}  # fmt: skip
+}
 """Every setting that is a flag: a run's, and those of strategies."""
 
 MAIN = dict.fromkeys((
@@ -83,9 +84,12 @@ def add_settings(
             group.add_argument(setting.flag, action="store_true", default=None, help=sentence)
         else:
             group.add_argument(
-                setting.flag, type=_TYPES[kind], default=None, help=sentence,
+                setting.flag,
+                type=_TYPES[kind],
+                default=None,
+                help=sentence,
                 metavar=kind.upper() if kind != "str" else "TEXT",
-            )  # fmt: skip
+            )
 
 
 def typed_settings(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]:
@@ -109,8 +113,10 @@ def _check_names(typed: dict[str, Any]) -> None:
     methods = [one for part in split_text(method) for one in split_text(part, ";")]
     if len(methods) > 1 and all(methods):
         several = quote(f"method={','.join(methods)}")
-        raise UsageError(f"--method is {shortened(method)}: it takes one method; of several: "
-                         f"fedsim sweep --vary {several}")  # fmt: skip
+        raise UsageError(
+            f"--method is {shortened(method)}: it takes one method; of several: "
+            f"fedsim sweep --vary {several}"
+        )
     try:
         call = read_call(method)
     except ValueError:  # told later, with its place
@@ -142,9 +148,12 @@ def parse_numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]
 
 
 def folder(
-    flags: argparse.Namespace, name: str, config: RunConfig, digest: Callable[[bool], str],
+    flags: argparse.Namespace,
+    name: str,
+    config: RunConfig,
+    digest: Callable[[bool], str],
     former: str = "",
-) -> Path:  # fmt: skip
+) -> Path:
     """``--out``, or a folder named for what is run.
 
     Versions before named runs otherwise, or folders by settings alone; such a folder goes on as
@@ -179,9 +188,12 @@ def add_config(parser: Any, what: str) -> None:
     """
     parser.add_argument("--config", metavar="FILE", help=f"{what} from a TOML file")
     parser.add_argument(
-        "--own", metavar="FILE.py:NAME", action="append", default=[],
+        "--own",
+        metavar="FILE.py:NAME",
+        action="append",
+        default=[],
         help="a task or strategy of your own that --config names, and whose file may be executed",
-    )  # fmt: skip
+    )
 
 
 def trusted(flags: argparse.Namespace) -> list[str]:
@@ -193,9 +205,10 @@ def trusted(flags: argparse.Namespace) -> list[str]:
 def add_table(parser: Any, seeds: bool = True) -> None:
     """Adds the flags of the table that a command prints, of several seeds or of one run."""
     parser.add_argument(
-        "--columns", metavar="NAME,...",
+        "--columns",
+        metavar="NAME,...",
         help="columns of the table, as it calls them or by their names in summary.csv",
-    )  # fmt: skip
+    )
     if seeds:
         parser.add_argument(
             "--per-seed", action="store_true", help="a row per run in the table, not per cell"

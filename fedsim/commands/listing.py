@@ -23,18 +23,23 @@ CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE = "Source: "
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
 _HEADINGS = {
-    "method": "Methods", "compressor": "Compressors", "codec": "Codecs", "coder": "Coders",
-    "sparsifier": "Sparsifiers", "quantizer": "Quantizers", "positions": "Positions",
+    "method": "Methods",
+    "compressor": "Compressors",
+    "codec": "Codecs",
+    "coder": "Coders",
+    "sparsifier": "Sparsifiers",
+    "quantizer": "Quantizers",
+    "positions": "Positions",
     "symbols": "Symbols",
-}  # fmt: skip
+}
 
 
 def _rows(kinds: tuple[str, ...]) -> list[Entry]:
     return [
-        {"name": r.name, "kind": r.kind, "title": r.title, "source": r.source,
-         "example": r.example}
-        for r in ROWS if r.kind in kinds
-    ]  # fmt: skip
+        {"name": r.name, "kind": r.kind, "title": r.title, "source": r.source, "example": r.example}
+        for r in ROWS
+        if r.kind in kinds
+    ]
 
 
 def _strategies() -> list[Entry]:
@@ -54,20 +59,30 @@ def _strategies() -> list[Entry]:
 
 def _presets(presets: dict[str, Preset], kind: str) -> list[Entry]:
     return [
-        {"name": name, "kind": kind, "title": f"{preset.title}: {preset.text}",
-         "source": preset.source}
+        {
+            "name": name,
+            "kind": kind,
+            "title": f"{preset.title}: {preset.text}",
+            "source": preset.source,
+        }
         for name, preset in presets.items()
-    ]  # fmt: skip
+    ]
 
 
 def _columns() -> list[Entry]:
     from fedsim.results.summaries import TABLES
 
     return [
-        {"name": spec.name, "kind": file, "title": spec.sentence, "unit": spec.unit,
-         "type": spec.kind.__name__}
-        for file, specs in TABLES.items() for spec in specs
-    ]  # fmt: skip
+        {
+            "name": spec.name,
+            "kind": file,
+            "title": spec.sentence,
+            "unit": spec.unit,
+            "type": spec.kind.__name__,
+        }
+        for file, specs in TABLES.items()
+        for spec in specs
+    ]
 
 
 WHAT: dict[str, Callable[[], list[Entry]]] = {
@@ -99,10 +114,11 @@ WHAT: dict[str, Callable[[], list[Entry]]] = {
 def add_list(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "list", help=f"list {', '.join([*WHAT][:-1])} or {[*WHAT][-1]}",
+        "list",
+        help=f"list {', '.join([*WHAT][:-1])} or {[*WHAT][-1]}",
         description="Lists the names that settings take, each with its title and source; the "
         "columns of results, each with its unit; or the results in a folder, newest first.",
-    )  # fmt: skip
+    )
     parser.add_argument("kind", nargs="?", choices=tuple(WHAT), help="what to list")
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help=f"of results, with `runs` (default: {USUAL})"

@@ -34,26 +34,33 @@ def add_measure(commands: Any) -> None:
         "file", nargs="+", metavar="FILE", help=".npy, .pt, .pth or .safetensors of float32"
     )
     parser.add_argument(
-        "--methods", metavar="TEXT;...",
+        "--methods",
+        metavar="TEXT;...",
         help="methods, such as 'sbc(0.01); topk(0.1) | float32', or all: the examples of "
         "`fedsim list methods` (default: all)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--density", type=float, metavar="P", help="the fraction that published methods send, and "
+        "--density",
+        type=float,
+        metavar="P",
+        help="the fraction that published methods send, and "
         "what {p} stands for (default: as in their examples; 0.01 with --coders)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--coders", metavar="TEXT;...", help="measure coders of positions and symbols instead, "
-        "such as 'golomb; ans', or all",
-    )  # fmt: skip
+        "--coders",
+        metavar="TEXT;...",
+        help="measure coders of positions and symbols instead, such as 'golomb; ans', or all",
+    )
     parser.add_argument(
-        "--positions-of", metavar="TEXT",
+        "--positions-of",
+        metavar="TEXT",
         help=f"the method whose positions --coders code (default: '{POSITIONS_OF}')",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--symbols-of", metavar="TEXT",
+        "--symbols-of",
+        metavar="TEXT",
         help=f"the method whose symbols --coders code (default: '{SYMBOLS_OF}')",
-    )  # fmt: skip
+    )
     parser.add_argument("--repeat", type=int, default=3, help="timed runs (default: 3)")
     parser.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
     parser.add_argument("--csv", metavar="FILE", help="write the table there too, with all digits")
@@ -101,11 +108,19 @@ def _command(flags: argparse.Namespace) -> int:
             raise unwritten("--csv", flags.csv, error) from error
     if flags.json:
         entries = sum(x.numel() for update in updates for x in update.values())
-        print_document({
-            "files": flags.file, "entries": entries, "repeat": flags.repeat,
-            "seed": flags.seed, "density": flags.density, **job.settings,
-            job.rows: [row | {"error": row["error"] or None} for row in frame.to_dict("records")],
-        })  # fmt: skip
+        print_document(
+            {
+                "files": flags.file,
+                "entries": entries,
+                "repeat": flags.repeat,
+                "seed": flags.seed,
+                "density": flags.density,
+                **job.settings,
+                job.rows: [
+                    row | {"error": row["error"] or None} for row in frame.to_dict("records")
+                ],
+            }
+        )
     else:
         console = Console()
         print_whole(console, *job.table(frame, console.width))
@@ -129,8 +144,10 @@ def _methods(flags: argparse.Namespace) -> _Job:
         lambda updates, progress: measure(
             updates, methods, flags.density, flags.repeat, flags.seed, progress
         ),
-        {}, "methods", lambda frame, width: [measured_table(frame, width)],
-    )  # fmt: skip
+        {},
+        "methods",
+        lambda frame, width: [measured_table(frame, width)],
+    )
 
 
 def _coders(flags: argparse.Namespace) -> _Job:
@@ -141,14 +158,22 @@ def _coders(flags: argparse.Namespace) -> _Job:
 
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")
-    settings = {"positions_of": flags.positions_of or POSITIONS_OF,
-                "symbols_of": flags.symbols_of or SYMBOLS_OF}  # fmt: skip
+    settings = {
+        "positions_of": flags.positions_of or POSITIONS_OF,
+        "symbols_of": flags.symbols_of or SYMBOLS_OF,
+    }
     plan = choose_coders(flags.coders, density=flags.density, **settings)
     return _Job(
         lambda updates, progress: measure_coders(
-            updates, flags.coders, density=flags.density, repeat=flags.repeat, seed=flags.seed,
-            progress=progress, **settings,
+            updates,
+            flags.coders,
+            density=flags.density,
+            repeat=flags.repeat,
+            seed=flags.seed,
+            progress=progress,
+            **settings,
         ),
-        {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of}, "coders",
+        {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of},
+        "coders",
         lambda frame, width: coders_tables(frame, plan, width),
-    )  # fmt: skip
+    )

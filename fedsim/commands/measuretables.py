@@ -40,17 +40,25 @@ def coders_tables(frame: pd.DataFrame, plan: CoderPlan, width: int) -> list[Grou
         bound = three(first["entropy_each"])
         title = f"{of} of {methods[of]}: {first['count']}"
         title += f", entropy {bound} bits" if bound else ""
-        headings = ("bits", f"bits/\n{unit}", "ratio to\nentropy",
-                    f"encode\nns/{unit}", f"decode\nns/{unit}")  # fmt: skip
+        headings = (
+            "bits",
+            f"bits/\n{unit}",
+            "ratio to\nentropy",
+            f"encode\nns/{unit}",
+            f"decode\nns/{unit}",
+        )
         columns = [Column("coder", "name"), *map(Column, headings)]
         lines: list[Row] = []
         for _, row in rows.iterrows():
             lossy = "" if row["exact"] or row["error"] else " (lossy)"
             cells = (
                 f"{row['coder']}{lossy}" + (f"\n{row['error']}" if row["error"] else ""),
-                units.bits(row["bits"]), three(row["bits_each"]), three(row["ratio_to_entropy"], 4),
-                three(row["encode_ns_each"]), three(row["decode_ns_each"]),
-            )  # fmt: skip
+                units.bits(row["bits"]),
+                three(row["bits_each"]),
+                three(row["ratio_to_entropy"], 4),
+                three(row["encode_ns_each"]),
+                three(row["decode_ns_each"]),
+            )
             lines.append((cells, "red" if row["error"] else ""))
         gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
         caption = _CODERS if of == [*by_kind][-1] else ""
@@ -87,9 +95,14 @@ def _columns_and_rows(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column],
         ]
         name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
         cells = (
-            name, units.bits(row["wire_bits"]), three(row["bits_per_entry"]),
-            units.ratio(row["ratio"]), _score(row["relative_error"]), _score(row["cosine"]), *times,
-        )  # fmt: skip
+            name,
+            units.bits(row["wire_bits"]),
+            three(row["bits_per_entry"]),
+            units.ratio(row["ratio"]),
+            _score(row["relative_error"]),
+            _score(row["cosine"]),
+            *times,
+        )
         rows.append((cells, "red" if row["error"] else ""))
     return columns, rows
 

@@ -31,10 +31,11 @@ NEXT = {
 def add_new(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "new", help="write a task, a method, a strategy or a Flower app to begin with",
+        "new",
+        help="write a task, a method, a strategy or a Flower app to begin with",
         description="Writes a file that runs, and its test, into the current folder: NAME.py and "
         "test_NAME.py; of an app, the folder NAME. Nothing is written over.",
-    )  # fmt: skip
+    )
     parser.add_argument("kind", choices=tuple(NEXT), help="what to write")
     parser.add_argument("name", metavar="NAME", help="a name of Python: letters, digits and _")
     parser.set_defaults(command=_command)
@@ -64,10 +65,13 @@ def _files(kind: str, name: str) -> dict[Path, str]:
         templates = sorted((_TEMPLATES / kind).rglob("*.txt"))
         paths = {Path(name) / path.relative_to(_TEMPLATES / kind): path for path in templates}
     else:
-        paths = {Path(f"{name}.py.txt"): _TEMPLATES / f"{kind}.py.txt",
-                 Path(f"test_{name}.py.txt"): _TEMPLATES / f"{kind}_test.py.txt"}  # fmt: skip
+        paths = {
+            Path(f"{name}.py.txt"): _TEMPLATES / f"{kind}.py.txt",
+            Path(f"test_{name}.py.txt"): _TEMPLATES / f"{kind}_test.py.txt",
+        }
     return {
-        Path(str(path.with_suffix("")).replace("NAME", name)):
-        source.read_text(encoding="utf-8").replace("NAME", name)
+        Path(str(path.with_suffix("")).replace("NAME", name)): source.read_text(
+            encoding="utf-8"
+        ).replace("NAME", name)
         for path, source in paths.items()
-    }  # fmt: skip
+    }

@@ -34,13 +34,18 @@ def add_price(commands: Any) -> None:
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument(
-        "--network", metavar="NETWORK", action="append", default=[],
+        "--network",
+        metavar="NETWORK",
+        action="append",
+        default=[],
         help=f"a network; may be given several times (default: each run's own): {_NETWORK}",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--target", metavar="METRIC", type=float,
+        "--target",
+        metavar="METRIC",
+        type=float,
         help="tell the time to this metric, such as 0.98, and compare methods over bandwidths",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", metavar="DIR", help="write times.csv and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=_command, extra="report")
@@ -82,8 +87,12 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
     if flags.json:
-        print_document({"networks": {name: records(table) for name, table in tables.items()},
-                        "fastest": across.fastest() if across else []})  # fmt: skip
+        print_document(
+            {
+                "networks": {name: records(table) for name, table in tables.items()},
+                "fastest": across.fastest() if across else [],
+            }
+        )
         return 0
     console, symbol = Console(), delay_symbol(results.runs)
     for name, table in tables.items():
@@ -118,9 +127,14 @@ _COUNTED = dict[tuple[str, int, str], float]()
 
 
 def _network_table(
-    table: "pd.DataFrame", name: str, target: float | None, metric: str, clocked: bool, symbol: str,
+    table: "pd.DataFrame",
+    name: str,
+    target: float | None,
+    metric: str,
+    clocked: bool,
+    symbol: str,
     console: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """A network's table; ``clocked``: the runs went by that clock themselves."""
     from fedsim.show.layout import Column, Row, terminal_table
 
@@ -130,21 +144,32 @@ def _network_table(
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
     for cell in table.to_dict("records"):
-        texts = [*(cell[name] for name in tasks), cell["label"], str(cell["temporal"]),
-                 units.plain(cell["gradient"]), units.duration(cell["sim_seconds"])]  # fmt: skip
+        texts = [
+            *(cell[name] for name in tasks),
+            cell["label"],
+            str(cell["temporal"]),
+            units.plain(cell["gradient"]),
+            units.duration(cell["sim_seconds"]),
+        ]
         if energy:
             texts.append(f"{cell['energy_joules']:.4g} J")
         if target is not None:
             reached = units.duration(cell["target_seconds"]) or "not reached"
             texts += [reached, f"{cell['reached']} of {cell['seeds']}"]
         rows.append((texts, ""))
-    columns = [Column(head, "name" if head in ("task", "method") else "number")
-               for head in headings]  # fmt: skip
+    columns = [
+        Column(head, "name" if head in ("task", "method") else "number") for head in headings
+    ]
     return terminal_table(
-        columns, rows, console.width, keys=3 + len(tasks), title=f"Simulated time on {name}",
-        caption="As the runs went, by their own clocks." if clocked else
-        "Computed from message lengths and the time per iteration; nothing is trained.",
-    )  # fmt: skip
+        columns,
+        rows,
+        console.width,
+        keys=3 + len(tasks),
+        title=f"Simulated time on {name}",
+        caption="As the runs went, by their own clocks."
+        if clocked
+        else "Computed from message lengths and the time per iteration; nothing is trained.",
+    )
 
 
 def _words(across: "Bandwidths | None") -> str:
@@ -165,9 +190,12 @@ def _rate(rate: float) -> str:
 
 
 def _write(
-    out: Path, rounds: "dict[str, pd.DataFrame]", tables: "dict[str, pd.DataFrame]",
-    across: "Bandwidths | None", target: float | None,
-) -> None:  # fmt: skip
+    out: Path,
+    rounds: "dict[str, pd.DataFrame]",
+    tables: "dict[str, pd.DataFrame]",
+    across: "Bandwidths | None",
+    target: float | None,
+) -> None:
     import pandas as pd
 
     from fedsim.ground.files import write_text

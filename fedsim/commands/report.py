@@ -22,14 +22,16 @@ def add_report(commands: Any) -> None:
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: DIR, if it is one)")
     parser.add_argument(
-        "--budget", metavar="BITS",
+        "--budget",
+        metavar="BITS",
         help="compare the methods within this many bits per client, such as 2Mbit",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--budget-of", choices=("up", "total"),
+        "--budget-of",
+        choices=("up", "total"),
         help="which bits of a client budgets and the front count: up, or total (both ways; "
         "default: the runs' own setting, else up)",
-    )  # fmt: skip
+    )
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     browser.add_open(parser)

@@ -10,11 +10,12 @@ from fedsim.settings.jsonschema import schema
 def add_schema(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "schema", help="print a JSON schema of all settings",
+        "schema",
+        help="print a JSON schema of all settings",
         description="Prints a JSON schema of a run's file of settings. An editor that knows TOML "
         "completes and checks by it: `fedsim schema > run.schema.json`, and "
         "`#:schema run.schema.json` in the first line of run.toml.",
-    )  # fmt: skip
+    )
     parser.set_defaults(command=_command)
 
 

@@ -36,37 +36,51 @@ def add_search(commands: Any) -> None:
     )
     parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")
     parser.add_argument(
-        "--time", metavar="TIME",
+        "--time",
+        metavar="TIME",
         help="for everything but the preparation, finalists included, such as 90s, 30min or 2h "
         "(default: 10min, if --trials is not given)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--trials", type=int, metavar="INT",
+        "--trials",
+        type=int,
+        metavar="INT",
         help="how many, in place of --time; a multiple of the number of methods gives each the "
         "same number",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--methods", metavar="TEXT;...", default="published",
+        "--methods",
+        metavar="TEXT;...",
+        default="published",
         help="published: each as its paper has it, and raw; all: other sums of parts too; or texts "
         "such as 'sbc; topk({p}) | cnat' (default: published)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--seeds", type=int, default=3, metavar="INT",
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="INT",
         help="fresh seeds on which the finalists run (default: 3)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--validation", type=float, metavar="FLOAT",
+        "--validation",
+        type=float,
+        metavar="FLOAT",
         help="fraction of the training samples on which trials are scored (default: 0.2)",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
-        "--jobs", type=int, metavar="INT", default=1,
+        "--jobs",
+        type=int,
+        metavar="INT",
+        default=1,
         help="runs at the same time, each in a process of its own (default: 1: in this process)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--ray-address", metavar="ADDRESS",
+        "--ray-address",
+        metavar="ADDRESS",
         help="run the trials on a Ray cluster; its machines need not see --out",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     browser.add_open(parser)
     shared.add_settings(parser, skip=_SEARCHED)
@@ -113,14 +127,20 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.open:
         browser.open_page(result.out / "report.html")
     if flags.json:
-        print_document({
-            "out": str(result.out), "goal": result.goal.words(),
-            "finalists": records(finalists(result.finalists, result.goal)),
-            "methods": records(result.methods), "importance": result.importance,
-            "importance_left_out": result.too_few, "left_out": result.left,
-            "saturated": result.saturated, "finals": result.finals,
-            "trials": records(result.trials),
-        })  # fmt: skip
+        print_document(
+            {
+                "out": str(result.out),
+                "goal": result.goal.words(),
+                "finalists": records(finalists(result.finalists, result.goal)),
+                "methods": records(result.methods),
+                "importance": result.importance,
+                "importance_left_out": result.too_few,
+                "left_out": result.left,
+                "saturated": result.saturated,
+                "finals": result.finals,
+                "trials": records(result.trials),
+            }
+        )
         return int(result.winner is None)
     console = Console()
     title = result.goal.words()

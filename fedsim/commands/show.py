@@ -41,34 +41,56 @@ def add_show(commands: Any) -> None:
         else:
             one.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
         if name in ("curves", "budget", "pareto"):
-            one.add_argument("--bits", choices=("wire", "content"), default="wire",
-                             help="which bits: whole payloads, or what papers count")  # fmt: skip
+            one.add_argument(
+                "--bits",
+                choices=("wire", "content"),
+                default="wire",
+                help="which bits: whole payloads, or what papers count",
+            )
         if name in ("budget", "pareto"):
             one.add_argument(
-                "--budget-of", choices=("up", "total"), default="up",
+                "--budget-of",
+                choices=("up", "total"),
+                default="up",
                 help="which bits of a client: upstream, or both ways (default: up)",
-            )  # fmt: skip
+            )
         if name == "curves":
-            one.add_argument("--x", type=_along, choices=("iteration", "up_bits"),
-                             default="iteration",
-                             help="what is along the axis (default: iteration)")  # fmt: skip
+            one.add_argument(
+                "--x",
+                type=_along,
+                choices=("iteration", "up_bits"),
+                default="iteration",
+                help="what is along the axis (default: iteration)",
+            )
         if name == "matrix":
-            one.add_argument("--value", metavar="NAME", default="metric",
-                             help="a column, as tables call it or as in summary.csv "
-                             "(default: metric)")  # fmt: skip
+            one.add_argument(
+                "--value",
+                metavar="NAME",
+                default="metric",
+                help="a column, as tables call it or as in summary.csv (default: metric)",
+            )
             one.add_argument("--method", metavar="TEXT", help="of several methods, this one")
         if name == "bandwidths":
-            one.add_argument("--target", metavar="METRIC", type=shared.number, required=True,
-                             help="the metric to come to, such as 0.9")  # fmt: skip
             one.add_argument(
-                "--network", metavar="NETWORK", default="up=1Mbit",
+                "--target",
+                metavar="METRIC",
+                type=shared.number,
+                required=True,
+                help="the metric to come to, such as 0.9",
+            )
+            one.add_argument(
+                "--network",
+                metavar="NETWORK",
+                default="up=1Mbit",
                 help="uses this network's latency, compute time and server links, as "
                 "`fedsim price` does",
-            )  # fmt: skip
+            )
         one.add_argument(
-            "--style", choices=("screen", "paper"), default="screen",
+            "--style",
+            choices=("screen", "paper"),
+            default="screen",
             help="paper: 3.4 inch wide, 8 points, no title (default: screen)",
-        )  # fmt: skip
+        )
         one.add_argument("--figsize", metavar="W,H", help="width and height in inches")
         one.add_argument("--out", metavar="FILE", help="the file (default: FIGURE.png)")
         one.set_defaults(command=_command, figure=name, extra="report")
@@ -87,8 +109,10 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.figsize is not None:
         inches = shared.parse_numbers(flags.figsize, "figsize", shared.number)
         if len(inches) != 2 or not all(0 < one <= 100 for one in inches):
-            raise UsageError(f"--figsize is {flags.figsize!r}: it takes two numbers of inches, "
-                             "above 0 and up to 100, such as 3.4,2.5")  # fmt: skip
+            raise UsageError(
+                f"--figsize is {flags.figsize!r}: it takes two numbers of inches, "
+                "above 0 and up to 100, such as 3.4,2.5"
+            )
         size = tuple(inches)
     how: dict[str, Any] = {"style": flags.style, "figsize": size}
     from fedsim.show.plot import save
@@ -131,7 +155,5 @@ def of_results(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
     if flags.figure == "pareto":
         return plot.pareto(results.runs, flags.bits, flags.budget_of, **how)
     if flags.figure == "budget":
-        return plot.budget(
-            results.done_rounds, bits=flags.bits, budget_of=flags.budget_of, **how
-        )
+        return plot.budget(results.done_rounds, bits=flags.bits, budget_of=flags.budget_of, **how)
     return plot.curves(results.done_rounds, flags.x, bits=flags.bits, **how)

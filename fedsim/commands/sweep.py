@@ -43,38 +43,48 @@ def add_sweep(commands: Any) -> None:
         "--temporal", metavar="N,...", help="local iterations per round (default: 10)"
     )
     parser.add_argument(
-        "--local-epochs", metavar="E,...",
+        "--local-epochs",
+        metavar="E,...",
         help="epochs per round of each client's samples, in place of --temporal; takes --rounds",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--gradient", metavar="P,...",
+        "--gradient",
+        metavar="P,...",
         help="fractions of entries sent, in (0, 1] (default: 0.01 where the method takes one)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--seeds", metavar="INT|S,...", help="how many seeds, from 0 up; several: these seeds"
     )
     parser.add_argument(
-        "--vary", metavar="SETTING=V,...", action="append", default=[],
+        "--vary",
+        metavar="SETTING=V,...",
+        action="append",
+        default=[],
         help="several values of any other setting, such as lr=0.01,0.1; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the dense reference cell (1, 1)"
     )
     shared.add_config(parser, "settings and grid, or a list of cells,")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
-        "--jobs", type=int, metavar="INT",
+        "--jobs",
+        type=int,
+        metavar="INT",
         help="cells at the same time (default: for 4 cells or more one per core, as far as free "
         "memory lasts, else 1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--only", type=_part, metavar="I/K",
+        "--only",
+        type=_part,
+        metavar="I/K",
         help="run part I of K parts of the cells; other processes run the others in the same --out",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--ray-address", metavar="ADDRESS",
+        "--ray-address",
+        metavar="ADDRESS",
         help="run the cells on a Ray cluster; its machines need not see --out",
-    )  # fmt: skip
+    )
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     browser.add_open(parser)
@@ -107,8 +117,12 @@ def _command(flags: argparse.Namespace) -> int:
         bars.say(short_rounds(cell.config for cell in cells))
         runs = [cell.config for cell in cells]
         bars.say(much_forgotten(runs, [run.plan for run in runs]))
-        how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars,
-                               "only": flags.only}  # fmt: skip
+        how: dict[str, Any] = {
+            "jobs": jobs,
+            "ray_address": flags.ray_address,
+            "progress": bars,
+            "only": flags.only,
+        }
         if isinstance(config, grids.SweepConfig):
             summaries = sweep.sweep(config, out, **how)
         else:
@@ -228,9 +242,13 @@ def sweep_rows(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> 
 
 
 def print_sweep(
-    summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str,
-    columns: list[str] | None, per_seed: bool,
-) -> None:  # fmt: skip
+    summaries: list[dict[str, Any]],
+    runs: pd.DataFrame,
+    out: Path,
+    missing: str,
+    columns: list[str] | None,
+    per_seed: bool,
+) -> None:
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 

@@ -21,14 +21,20 @@ _MOST = 10**12  # entries: a thousand times the largest models
 def add_theory(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "theory", help="print the papers' theory, computed again",
+        "theory",
+        help="print the papers' theory, computed again",
         description="Prints a table of the papers' theory, computed again. Without TABLE it lists "
         "the tables.",
-    )  # fmt: skip
-    parser.add_argument("table", nargs="?", metavar="TABLE",
-                        help=f"one of {', '.join(TABLES)}; without it, a list of them")  # fmt: skip
-    parser.add_argument("--entries", type=int, metavar="D",
-                        help="entries of the vector (default: as in the paper)")  # fmt: skip
+    )
+    parser.add_argument(
+        "table",
+        nargs="?",
+        metavar="TABLE",
+        help=f"one of {', '.join(TABLES)}; without it, a list of them",
+    )
+    parser.add_argument(
+        "--entries", type=int, metavar="D", help="entries of the vector (default: as in the paper)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command_theory)
 
@@ -43,8 +49,10 @@ def command_theory(flags: argparse.Namespace) -> int:
     if flags.table is None:
         if flags.entries is not None:
             raise UsageError("--entries goes with a table: `fedsim theory bounds --entries 1000`.")
-        listed = [{"name": name, "title": table.title, "source": table.source}
-                  for name, table in TABLES.items()]  # fmt: skip
+        listed = [
+            {"name": name, "title": table.title, "source": table.source}
+            for name, table in TABLES.items()
+        ]
         if flags.json:
             print_document([{"name": row["name"], "kind": "theory", **row} for row in listed])
         else:
@@ -60,10 +68,16 @@ def command_theory(flags: argparse.Namespace) -> int:
         raise UsageError(f"--entries is {flags.entries}: give a whole number from 1 to {_MOST}.")
     rows = table.rows(entries or 0)
     if flags.json:
-        print_document({
-            "table": flags.table, "title": table.title, "source": table.source,
-            "entries": entries, "notes": list(table.notes), "rows": rows,
-        })  # fmt: skip
+        print_document(
+            {
+                "table": flags.table,
+                "title": table.title,
+                "source": table.source,
+                "entries": entries,
+                "notes": list(table.notes),
+                "rows": rows,
+            }
+        )
         return 0
     size = f", d = {entries}" if entries else ""
     title = f"{table.title} ({table.source}){size}"

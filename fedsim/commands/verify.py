@@ -22,19 +22,28 @@ def add_verify(commands: Any) -> None:
     )
     parser.add_argument("folder", metavar="DIR", help="what run, sweep or search wrote")
     parser.add_argument(
-        "--rerun", metavar="ROUNDS", nargs="?", const="all",
+        "--rerun",
+        metavar="ROUNDS",
+        nargs="?",
+        const="all",
         help="rounds to run again and compare: all, the first ones (5), or a range (6-8)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--own", metavar="FILE.py:NAME", action="append", default=[],
+        "--own",
+        metavar="FILE.py:NAME",
+        action="append",
+        default=[],
         help="a task, strategy or sampler of your own that the runs name, and whose file may be "
         "executed",
-    )  # fmt: skip
+    )
     parser.add_argument("--data", metavar="DIR", help="folder of the data sets of the runs")
     parser.add_argument(
-        "--file", metavar="FILE", action="append", default=[],
+        "--file",
+        metavar="FILE",
+        action="append",
+        default=[],
         help="weights, a network or a trace that the runs name, and that may be opened",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=_command, extra="report")
 
@@ -44,7 +53,7 @@ def _command(flags: argparse.Namespace) -> int:
 
     Returns 1 where something differs.
     """
-    
+
     from rich.console import Console
     from rich.progress import track
 
@@ -74,10 +83,14 @@ def _command(flags: argparse.Namespace) -> int:
     of_tables = [what for one in table_verdicts for what in one.unchecked]
     unchecked = [*counted_notes([one.unchecked for one in verdicts]), *of_tables, NOT_COMPARED]
     if flags.json:
-        print_document({
-            "runs": [vars(verdict) for verdict in verdicts], "differ": wrong,
-            "tables": [vars(verdict) for verdict in table_verdicts], "unchecked": unchecked,
-        })  # fmt: skip
+        print_document(
+            {
+                "runs": [vars(verdict) for verdict in verdicts],
+                "differ": wrong,
+                "tables": [vars(verdict) for verdict in table_verdicts],
+                "unchecked": unchecked,
+            }
+        )
     else:
         for verdict in table_verdicts:
             if verdict.looked or verdict.failures:

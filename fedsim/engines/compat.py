@@ -43,4 +43,3 @@ def run_of(run_id: int) -> Any:
     from flwr.supercore.run import Run
 
     return Run.create_empty(run_id)
-

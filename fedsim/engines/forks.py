@@ -87,8 +87,10 @@ class ForkedApp(ClientApp):
                 if not self._closed:
                     logging.getLogger("fedsim").warning(
                         "a process that trains clients ended with %s; %d of %d are left",
-                        ended, self._living, len(self._children),
-                    )  # fmt: skip
+                        ended,
+                        self._living,
+                        len(self._children),
+                    )
                 if not self._living:
                     self._idle.put(None)
                 continue

@@ -168,9 +168,10 @@ class LocalGrid(NumberedGrid):
     def _serve(self, messages: list[Message], call: Call) -> None:
         """Answers messages whose nodes are free, then those that have waited for these nodes."""
         free = [
-            message for message in messages
+            message
+            for message in messages
             if self._nodes.claim(message.metadata.dst_node_id, partial(self._reply, message, call))
-        ]  # fmt: skip
+        ]
         if len(free) < 2 or call.closed:
             for message in free:
                 self._reply(message, call)
@@ -285,4 +286,3 @@ class LocalGrid(NumberedGrid):
             if reply.metadata.reply_to_message_id not in ids:
                 self._late.put(reply)
         return [reply for reply in replies if reply.metadata.reply_to_message_id in ids]
-

@@ -48,9 +48,13 @@ class NumberedGrid(Grid):
         return compat.run_of(RUN)
 
     def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str,
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
         ttl: float | None = None,
-    ) -> Message:  # fmt: skip
+    ) -> Message:
         """A message; ``group_id`` and ``ttl`` mean nothing here."""
         return Message(content, dst_node_id=dst_node_id, message_type=message_type)
 

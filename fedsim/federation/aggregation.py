@@ -52,4 +52,3 @@ def make_strategy(
     if config.clients.min_replies is None and plan.rules.plain:
         strategy.awaited = plan.clients
     return strategy
-

@@ -81,10 +81,15 @@ def serve(
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state)
     job = TrainJob(
-        client, trainer.filled(half.initial_weights(delivery, state)), unnest("optimizer", memory),
-        done, work.n, unnest("buffers", memory) | delivery.buffers, work.start,
+        client,
+        trainer.filled(half.initial_weights(delivery, state)),
+        unnest("optimizer", memory),
+        done,
+        work.n,
+        unnest("buffers", memory) | delivery.buffers,
+        work.start,
         (hook,) if hook else (),
-    )  # fmt: skip
+    )
     job, result = yield from half.train(delivery, state, job)
     client_update = half.make_update(delivery, state, job, result)
     if isinstance(client_update, Generator):
@@ -106,10 +111,15 @@ def serve(
     counted = packet.counts
     counts = [counted[name] for name in line.template]
     content = RecordDict()
-    content[METRICS] = metrics_of({
-        SAMPLES: len(trainer.federation.shards[client]), "train-loss": result.loss,
-        "sent": sum(counts), SENT: counts, **seconds,
-    })  # fmt: skip
+    content[METRICS] = metrics_of(
+        {
+            SAMPLES: len(trainer.federation.shards[client]),
+            "train-loss": result.loss,
+            "sent": sum(counts),
+            SENT: counts,
+            **seconds,
+        }
+    )
     side_payloads = answered(delivery.settings, result.buffers, initial)
     side_payloads |= orders.client_report(delivery.settings, result, uplink, after)
     line.reply(content, packet, delivery, side_payloads)

@@ -236,9 +236,12 @@ class MemorySnapshot(Mapping[int, State]):
     """
 
     def __init__(
-        self, places: dict[int, State | Slot], file: SlotFile, mark: int = 0,
+        self,
+        places: dict[int, State | Slot],
+        file: SlotFile,
+        mark: int = 0,
         states: InProcess | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.places, self.file, self.mark, self.states = places, file, mark, states
         self.older: list[Slot] = []
 

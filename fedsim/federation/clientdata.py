@@ -175,9 +175,15 @@ class ClientData:
         plan, held = config.plan, load_data(config.plan.task, *config.machine.source)
         contents.check_sent(config, held.content)
         return _split(
-            plan.task, *config.machine.source, held.content, plan.clients, plan.partition,
-            config.seed, config.evaluation.validation, config.evaluation.clients,
-        )  # fmt: skip
+            plan.task,
+            *config.machine.source,
+            held.content,
+            plan.clients,
+            plan.partition,
+            config.seed,
+            config.evaluation.validation,
+            config.evaluation.clients,
+        )
 
     def held(self) -> "pd.DataFrame":
         """How many samples of each label a client holds, as `fedsim.plot.partition` draws it.
@@ -207,9 +213,16 @@ class ClientData:
 
 @lru_cache(maxsize=4)
 def _split(
-    task: Task, folder: str | None, download: bool, content: str, clients: int, partition: str,
-    seed: int, validation: float | None, local: float | None,
-) -> ClientData:  # fmt: skip
+    task: Task,
+    folder: str | None,
+    download: bool,
+    content: str,
+    clients: int,
+    partition: str,
+    seed: int,
+    validation: float | None,
+    local: float | None,
+) -> ClientData:
     data = load_data(task, folder, download).data
     groups = data.groups()
     if groups is None and partitions.goes_by_labels(partition):
@@ -250,9 +263,14 @@ def _split(
 
 
 def _user_shards(
-    task: Task, data: Data, labels: np.ndarray, clients: int, partition: str, seed: int,
+    task: Task,
+    data: Data,
+    labels: np.ndarray,
+    clients: int,
+    partition: str,
+    seed: int,
     validation: float | None,
-) -> tuple[Data, Sequence[np.ndarray]]:  # fmt: skip
+) -> tuple[Data, Sequence[np.ndarray]]:
     """The data, and shards that number all training samples, less those of ``validation``."""
     if partition != filesplits.FIXED:
         shards = partitions.split(labels, clients, partition, seed)

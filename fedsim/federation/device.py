@@ -57,9 +57,9 @@ def place_data(data: Data, device: torch.device) -> Data:
     if sum(x.numel() * x.element_size() for x in tensors) > _SHARE * free(device):
         return data
     with enough(device):
-        return replace(data, **{
-            name: map_leaves(lambda x: x.to(device), tree) for name, tree in parts.items()
-        })  # fmt: skip
+        return replace(
+            data, **{name: map_leaves(lambda x: x.to(device), tree) for name, tree in parts.items()}
+        )
 
 
 def looked_into(data: Data) -> torch.device:
@@ -103,9 +103,11 @@ def enough(device: torch.device) -> Iterator[None]:
 _TURN = Condition()
 _UNDER_WAY: list[bool] = []  # of every call that is inside: whether its products are TF32
 _BEFORE: list[Any] = []
-_LEAVES: list[Any] = [] if not hasattr(torch.backends.cudnn, "conv") else [
-    torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
-]  # fmt: skip
+_LEAVES: list[Any] = (
+    []
+    if not hasattr(torch.backends.cudnn, "conv")
+    else [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn]
+)
 """torch's newer flags, one per kind of operation; none before torch 2.9."""
 
 

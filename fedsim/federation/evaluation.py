@@ -95,8 +95,9 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
             trainer.model.eval()
             return [_score(trainer, data.read_test, chosen, _lie(data.test_x))] + [
                 _score(trainer, data.read_train, torch.from_numpy(part), _lie(data.train_x))
-                for part in parts if len(part)
-            ]  # fmt: skip
+                for part in parts
+                if len(part)
+            ]
 
     with enough(trainer.device), trainer.products():
         return trainer.watch.call(scored)
@@ -142,9 +143,11 @@ def _lie(inputs: Tree) -> torch.device:
 
 
 def _score(
-    trainer: Trainer, read: Callable[[Tensor], tuple[Tree, Tree]], chosen: Tensor,
+    trainer: Trainer,
+    read: Callable[[Tensor], tuple[Tree, Tree]],
+    chosen: Tensor,
     lie: torch.device,
-) -> Score:  # fmt: skip
+) -> Score:
     """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
     chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
@@ -225,9 +228,13 @@ def personal_states(trainer: Trainer, memories: Memories) -> dict[int, State]:
 
 
 def models(
-    trainer: Trainer, weights: Tensors, buffers: Tensors, parts: Mapping[int, State],
-    number: int, start: int,
-) -> Iterator[ClientModel]:  # fmt: skip
+    trainer: Trainer,
+    weights: Tensors,
+    buffers: Tensors,
+    parts: Mapping[int, State],
+    number: int,
+    start: int,
+) -> Iterator[ClientModel]:
     """The model that each client would have, if it were sent the server's now.
 
     Args:

@@ -64,8 +64,11 @@ class EventServer(Server):
         self.clock: Clock[InFlight] = Clock(links, trained=self.trained)
         self.framing, self.agenda = self.network.framing, self.clock.agenda
         self.clock.handlers |= {
-            "ask": self.begin, "next": self.ask_next, "look": self.look, "deadline": self.deadline,
-        }  # fmt: skip
+            "ask": self.begin,
+            "next": self.ask_next,
+            "look": self.look,
+            "deadline": self.deadline,
+        }
         availability = plan.rules.availability
         self.presence = None if availability is None else availability.of(plan.clients, config.seed)
         self._unfilled, self._look = 0, 0.0  # places at work, and when a client may be there
@@ -123,10 +126,12 @@ class EventServer(Server):
     def under_way(self) -> dict[str, Any]:
         """The clock, and every client at work."""
         return {
-            "clock": self.clock.state(), "turns": self._turns,
+            "clock": self.clock.state(),
+            "turns": self._turns,
             "exchanges": [job.values() for job in self.jobs.values()],
-            "unfilled": self._unfilled, "look": self._look,
-        }  # fmt: skip
+            "unfilled": self._unfilled,
+            "look": self._look,
+        }
 
     def go_on(self, state: dict[str, Any]) -> None:
         jobs = [InFlight.of(job, self._nodes) for job in state["exchanges"]]
@@ -257,11 +262,16 @@ class EventServer(Server):
         if plan.rules.deadline is not None:
             self.agenda.last(plan.rules.deadline, "deadline", client, number)
         return InFlight(
-            client, number, compute_seconds=count * float(self.clock.links.compute[client]),
-            until="received" if leaves == "before" else "arrived", sent_at=self.agenda.now,
-            iterations=count, fraction=work.p if work else 1.0, leaves=leaves,
+            client,
+            number,
+            compute_seconds=count * float(self.clock.links.compute[client]),
+            until="received" if leaves == "before" else "arrived",
+            sent_at=self.agenda.now,
+            iterations=count,
+            fraction=work.p if work else 1.0,
+            leaves=leaves,
             request=None if content is None else self.request(client, content),
-        )  # fmt: skip
+        )
 
     def request(self, client: int, content: RecordDict) -> Message:
         """A message to a client."""
@@ -271,9 +281,10 @@ class EventServer(Server):
         """A client's answer: if it has none yet, all clients at work compute theirs now."""
         if job.reply is None:
             waiting = {
-                job.client: (job, job.request) for job in self.jobs.values()
+                job.client: (job, job.request)
+                for job in self.jobs.values()
                 if job.reply is None and job.leaves != "before" and job.request is not None
-            }  # fmt: skip
+            }
             requests = [request for _, (_, request) in sorted(waiting.items())]
             timeout = self.config.machine.timeout
             replies = list(self.grid.send_and_receive(requests, timeout=timeout))
@@ -359,13 +370,17 @@ class EventServer(Server):
         by_deadline = self.plan.rules.deadline is not None
         books = ledger.client_books(self.channel.traffic)
         return [
-            ClientRecord(book, AsynchronousClient(
-                message=update.messages[0].round,
-                staleness=update.staleness,
-                parts=TimeParts(*update.seconds),
-                sim_end_seconds=update.end,
-                overdue=int(update.overdue) if by_deadline else None,
-            ), self.work.client_orders(works.get(place)),
-                None if self.spending is None else update.joules)
+            ClientRecord(
+                book,
+                AsynchronousClient(
+                    message=update.messages[0].round,
+                    staleness=update.staleness,
+                    parts=TimeParts(*update.seconds),
+                    sim_end_seconds=update.end,
+                    overdue=int(update.overdue) if by_deadline else None,
+                ),
+                self.work.client_orders(works.get(place)),
+                None if self.spending is None else update.joules,
+            )
             for place, (book, update) in enumerate(zip(books, self._updates, strict=True))
-        ]  # fmt: skip
+        ]

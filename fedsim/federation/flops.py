@@ -62,9 +62,12 @@ class FlopCount(TorchDispatchMode):
         self.flops, self.unknown = 0, Counter[str]()
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (),
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Computes an operator, and counts it."""
         named, packet = kwargs or {}, func._overloadpacket
         rule: Callable[..., int] | None = flop_registry.get(packet)

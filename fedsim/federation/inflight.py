@@ -81,9 +81,7 @@ class InFlight(Exchange):
         return job
 
 
-_NUMBERS = tuple(
-    f.name for f in fields(InFlight) if f.name not in ("request", "reply", "ready_at")
-)
+_NUMBERS = tuple(f.name for f in fields(InFlight) if f.name not in ("request", "reply", "ready_at"))
 """Numbers of an exchange that a checkpoint has; ``ready_at`` is over when a round ends."""
 
 
@@ -114,9 +112,13 @@ def _go_on(clock: Clock[InFlight], work: Mapping[str, Any]) -> None:
     """Enters what comes next for one client."""
     now, client, number = clock.now, work["client"], work["round"]
     exchange = InFlight(
-        client, number, compute_seconds=work["seconds"], up_bits=work["up_bits"],
-        until=work["until"], sent_at=work["asked"],
-    )  # fmt: skip
+        client,
+        number,
+        compute_seconds=work["seconds"],
+        up_bits=work["up_bits"],
+        until=work["until"],
+        sent_at=work["asked"],
+    )
     clock.exchanges[client] = exchange
     if work["down_end"] > now:
         clock.transfer("down", exchange, work["down_bits"], "downloaded")

@@ -65,9 +65,10 @@ def check_isolation(config: RunConfig) -> None:
             raise _refused(config, f"{place} changes with the clients that were trained before")
     if not same(both.answer, one.answer, near):
         raise _refused(
-            config, "an update changes with the clients that were trained before: something that "
-            "model, loss, draw or optimizer use keeps a state"
-        )  # fmt: skip
+            config,
+            "an update changes with the clients that were trained before: something that "
+            "model, loss, draw or optimizer use keeps a state",
+        )
 
 
 def _refused(config: RunConfig, what: str) -> UsageError:
@@ -146,8 +147,6 @@ def _sorted(state: State | dict[str, Tensor]) -> list[tuple[str, Tensor]]:
 def _held(trainer: Trainer) -> Contents:
     """What all clients of a worker share."""
     task = trainer.task
-    optimizer = {
-        f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()
-    }
+    optimizer = {f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()}
     contents = model_contents(trainer.model) | optimizer | of_function("loss", task.loss)
     return contents | of_function("draw", trainer.federation.data.draw)

@@ -39,9 +39,11 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
 
 _SPLIT: dict[str, Span] = {
-    "header_bits": "header", "position_bits": "positions", "value_bits": "values",
+    "header_bits": "header",
+    "position_bits": "positions",
+    "value_bits": "values",
     "side_bits": "side",
-}  # fmt: skip
+}
 CONTENT = ("position_bits", "value_bits", "side_bits")
 FATES = ("returned", "lost")
 """What becomes of an update that arrived too late, or not at all, and was not applied."""
@@ -126,13 +128,12 @@ def _side_columns(names: Iterable[str], direction: str) -> dict[str, str]:
     """The columns of side payloads, by the names of those that travel in a direction."""
     return {
         name: f"{direction}_{CHARGES[name].column}"
-        for name in names if direction in CHARGES[name].directions
-    }  # fmt: skip
+        for name in names
+        if direction in CHARGES[name].directions
+    }
 
 
-def _side_bits(
-    columns: Mapping[str, str], messages: Iterable[Downlink | Uplink]
-) -> dict[str, int]:
+def _side_bits(columns: Mapping[str, str], messages: Iterable[Downlink | Uplink]) -> dict[str, int]:
     """The bits of side payloads by ``_side_columns``, each the sum over messages."""
     bits = dict.fromkeys(columns.values(), 0)
     for message in messages:
@@ -157,10 +158,14 @@ def bits_of_round(traffic: RoundTraffic, sampling: SamplerBits | None = None) ->
     ups = list(traffic.uplinks.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
     sampler = sampling or SamplerBits()
-    edges = [] if traffic.edges is None else [
-        sum(wire_bits(payload) for payload in traffic.edges.payloads.values()),
-        sum(edge_down_bits(traffic).values()),
-    ]  # fmt: skip
+    edges = (
+        []
+        if traffic.edges is None
+        else [
+            sum(wire_bits(payload) for payload in traffic.edges.payloads.values()),
+            sum(edge_down_bits(traffic).values()),
+        ]
+    )
     return RoundBits(
         up_wire_bits=sum(map(charged_bits, ups)) + sampler.up,
         down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
@@ -260,26 +265,28 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     for key in sorted(keys):
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
         sent = [*([down] if down else []), *(first for k, first in traffic.unused if k == key)]
-        books.append(ClientBooks(
-            round=traffic.round,
-            client=traffic.client_of(key),
-            samples=int(up.samples) if up else 0,
-            up_wire_bits=charged_bits(up) if up else 0,
-            up_content_bits=wire_bits(up.payload) - up.spans["header"] if up else 0,
-            down_wire_bits=sum(map(charged_bits, sent)),
-            **_side_bits(side_up, [up] if up else []),
-            **_side_bits(side_down, sent),
-            up_message_bits=8 * traffic.wire.up(key),
-            down_message_bits=_down_message_bits(traffic, key) if down else 0,
-            up_sent=int(up.metrics.get("sent", 0)) if up else 0,
-            train_loss=up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-            failures=int(key in traffic.failures),
-            failure_reasons=" ".join(reasons_of.get(key, "").split()),
-            failed_up_bits=traffic.failed_bits.get(key, 0),
-            **_fates(traffic, key),
-            digest_down=digests.of_message(down, cache),
-            digest_up=digests.of_message(up, cache),
-        ))  # fmt: skip
+        books.append(
+            ClientBooks(
+                round=traffic.round,
+                client=traffic.client_of(key),
+                samples=int(up.samples) if up else 0,
+                up_wire_bits=charged_bits(up) if up else 0,
+                up_content_bits=wire_bits(up.payload) - up.spans["header"] if up else 0,
+                down_wire_bits=sum(map(charged_bits, sent)),
+                **_side_bits(side_up, [up] if up else []),
+                **_side_bits(side_down, sent),
+                up_message_bits=8 * traffic.wire.up(key),
+                down_message_bits=_down_message_bits(traffic, key) if down else 0,
+                up_sent=int(up.metrics.get("sent", 0)) if up else 0,
+                train_loss=up.metrics.get("train-loss", float("nan")) if up else float("nan"),
+                failures=int(key in traffic.failures),
+                failure_reasons=" ".join(reasons_of.get(key, "").split()),
+                failed_up_bits=traffic.failed_bits.get(key, 0),
+                **_fates(traffic, key),
+                digest_down=digests.of_message(down, cache),
+                digest_up=digests.of_message(up, cache),
+            )
+        )
     return books
 
 

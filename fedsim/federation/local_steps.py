@@ -143,9 +143,12 @@ class Fixed:
         self.steps = self.plan.local_iterations(number)
 
     def learn(
-        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor],
+        self,
+        row: Mapping[str, Any],
+        traffic: RoundTraffic,
+        weights: Mapping[str, Tensor],
         works: Mapping[int, Work],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Takes in a finished round: its row, its traffic, the model after, and works by uplink."""
 
     def client_orders(self, work: Work | None) -> ClientOrders | None:
@@ -213,9 +216,13 @@ class Controlled(Fixed):
     """
 
     def __init__(
-        self, config: RunConfig, weights: Mapping[str, Tensor], trained: Collection[str],
-        steps: Callable[[int], int] | None = None, network: NetworkSpec | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        config: RunConfig,
+        weights: Mapping[str, Tensor],
+        trained: Collection[str],
+        steps: Callable[[int], int] | None = None,
+        network: NetworkSpec | None = None,
+    ) -> None:
         super().__init__(config)
         assert config.controller is not None
         self.controller, self.name = parse_controller(config.controller), config.controller
@@ -263,11 +270,13 @@ class Controlled(Fixed):
         reports = tuple(name for name in REPORTS if name in self.controller.needs)
         return {
             client: Order(
-                orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p),
-                reports, work.n,
+                orders.to_payload(self.config, work),
+                orders.uplink_at(self.config, work.p),
+                reports,
+                work.n,
             )
             for client, work in self.work.items()
-        }  # fmt: skip
+        }
 
     def _observation(self, round_number: int, clients: Sequence[int]) -> Observation:
         facts, task = asdict(self.facts), self.plan.task
@@ -277,19 +286,30 @@ class Controlled(Fixed):
         if (links := self.links) is not None:
             for c, client_values in known_of.items():
                 client_values |= {
-                    "up": links.up[c].at(now), "down": links.down[c].at(now),
-                    "latency": float(links.latency[c]), "compute": float(links.compute[c]),
-                }  # fmt: skip
-        drops = [at for (at, factor), before in zip(
-            task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
-        ) if factor < before]  # fmt: skip
+                    "up": links.up[c].at(now),
+                    "down": links.down[c].at(now),
+                    "latency": float(links.latency[c]),
+                    "compute": float(links.compute[c]),
+                }
+        drops = [
+            at
+            for (at, factor), before in zip(
+                task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
+            )
+            if factor < before
+        ]
         return Observation(
-            round=round_number, iterations=self._iterations(clients), n=self.plan.temporal,
-            p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
-            rate_drops=tuple(drops), seconds=None if self.links is None else now,
-            entries=self._entries, **facts,
+            round=round_number,
+            iterations=self._iterations(clients),
+            n=self.plan.temporal,
+            p=self.plan.method.gradient,
+            rate=lr_factor(task, self.facts.iteration),
+            rate_drops=tuple(drops),
+            seconds=None if self.links is None else now,
+            entries=self._entries,
+            **facts,
             clients={c: ClientObservation(**x) for c, x in known_of.items()},
-        )  # fmt: skip
+        )
 
     def _iterations(self, clients: Sequence[int]) -> int:
         """The local iterations of the whole run; of epochs, where rounds to come are like this."""
@@ -299,9 +319,7 @@ class Controlled(Fixed):
         mean = sum(map(self.epochs, clients)) / len(clients) if clients else 0.0
         return self.facts.iteration + round(left * mean)
 
-    def _work(
-        self, number: int, client: int, chosen: Action | Mapping[int, Action]
-    ) -> Work:
+    def _work(self, number: int, client: int, chosen: Action | Mapping[int, Action]) -> Work:
         """One client's work; ``RunFailed`` names a choice that is none."""
         choice = chosen.get(client) if isinstance(chosen, Mapping) else chosen
         if not isinstance(choice, Action):
@@ -327,9 +345,12 @@ class Controlled(Fixed):
         return orders.uplink_at(self.config, work.p)
 
     def learn(
-        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor],
+        self,
+        row: Mapping[str, Any],
+        traffic: RoundTraffic,
+        weights: Mapping[str, Tensor],
         works: Mapping[int, Work],
-    ) -> None:  # fmt: skip
+    ) -> None:
         facts, receivers = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])

@@ -40,10 +40,13 @@ def mask_all(maskings: Sequence[Masking]) -> list[State]:
     chosen = [
         {
             key: tensor.indices
-            for name, tensor in sent.items() if isinstance(tensor.indices, Tensor)
-            for kind in _MOMENTA if (key := f"{kind}/{name}") in optimizer
-        } for optimizer, sent in maskings
-    ]  # fmt: skip
+            for name, tensor in sent.items()
+            if isinstance(tensor.indices, Tensor)
+            for kind in _MOMENTA
+            if (key := f"{kind}/{name}") in optimizer
+        }
+        for optimizer, sent in maskings
+    ]
     pairs = zip(maskings, chosen, strict=True)
     moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]
     kernels = None

@@ -133,9 +133,11 @@ def _passes(trial: _Trial) -> None:
 
 @contextmanager
 def _calling(
-    task: Task, call: str, facts: Callable[[], str] | None = None,
+    task: Task,
+    call: str,
+    facts: Callable[[], str] | None = None,
     diagnose: Callable[[], None] = lambda: None,
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """Says what of the task failed, on what; what fedsim refuses itself is said already.
 
     ``diagnose`` raises a ``UsageError`` of its own if it knows the cause of the failure.

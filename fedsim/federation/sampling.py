@@ -47,8 +47,9 @@ class Sampling:
         self.reports = (TRAIN_LOSS,) if TRAIN_LOSS in needs else ()
         self.samples = (
             np.array([len(shards[client]) for client in range(plan.clients)])
-            if SAMPLES in needs else None
-        )  # fmt: skip
+            if SAMPLES in needs
+            else None
+        )
         self.links: Links | None = None
         if LINKS in needs:
             assert plan.network is not None  # checks: _sampler
@@ -79,9 +80,13 @@ class Sampling:
             clock.announce([InFlight(c, 0, up_bits=NUMBER_BITS) for c in range(self.clients)])
 
     def draw(
-        self, number: int, round_number: int, among: Sequence[int] | np.ndarray, count: int,
+        self,
+        number: int,
+        round_number: int,
+        among: Sequence[int] | np.ndarray,
+        count: int,
         now: float,
-    ) -> list[int]:  # fmt: skip
+    ) -> list[int]:
         """Draws so many of the available clients, ascending; all if there are no more.
 
         Args:
@@ -98,12 +103,17 @@ class Sampling:
             return [int(client) for client in candidates]
         none = np.zeros(len(candidates))
         info = DrawInfo(
-            number, round_number, count, candidates, self.clients,
+            number,
+            round_number,
+            count,
+            candidates,
+            self.clients,
             derive(self.seed, "sampler", number),
             samples=none if self.samples is None else self.samples[candidates],
-            transfer_seconds=none if self.links is None else
-            _transfer_seconds(self.links, 32.0 * self.entries, candidates, now),
-        )  # fmt: skip
+            transfer_seconds=none
+            if self.links is None
+            else _transfer_seconds(self.links, 32.0 * self.entries, candidates, now),
+        )
         if LOCAL_LOSS in self.sampler.needs:
             scored = self.sampler.asks(info, self.memory)
             clients = self._checked(round_number, "asks", info, scored, len(scored))
@@ -133,9 +143,7 @@ class Sampling:
         down = (bits for c, bits in self._scored.items() if c not in traffic.downlinks)
         return SamplerBits(self._registered + NUMBER_BITS * len(self._scored), sum(down))
 
-    def learn(
-        self, number: int, traffic: RoundTraffic, seconds: Mapping[int, float]
-    ) -> None:
+    def learn(self, number: int, traffic: RoundTraffic, seconds: Mapping[int, float]) -> None:
         """Tells the sampler of a round: whose updates were used, and what is known of them.
 
         Args:
@@ -145,10 +153,13 @@ class Sampling:
         """
         taken = {
             traffic.client_of(key): Participation(
-                number, int(up.samples), up.report.get(TRAIN_LOSS), seconds.get(key),
+                number,
+                int(up.samples),
+                up.report.get(TRAIN_LOSS),
+                seconds.get(key),
             )
             for key, up in sorted(traffic.uplinks.items())
-        }  # fmt: skip
+        }
         memory = self.sampler.learn(taken, self.memory)
         try:  # as a checkpoint brings it back: a run that goes on is the same
             self.memory = json.loads(json.dumps(memory))
@@ -170,9 +181,7 @@ def _listed(clients: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.array(clients, dtype=int)
 
 
-def _transfer_seconds(
-    links: Links, bits: float, clients: np.ndarray, now: float
-) -> np.ndarray:
+def _transfer_seconds(links: Links, bits: float, clients: np.ndarray, now: float) -> np.ndarray:
     """The seconds of so many bits down and up, with both latencies, by client."""
     down, up = (_rates(rates, clients, now) for rates in (links.down, links.up))
     with np.errstate(divide="ignore"):

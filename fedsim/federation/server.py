@@ -100,9 +100,12 @@ class Recorder(Protocol):
         ...
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
+        self,
+        row: dict[str, Any],
+        clients: Iterable[dict[str, Any]],
+        traffic: RoundTraffic,
         server: "Server",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keeps one round."""
         ...
 
@@ -145,9 +148,12 @@ class Server:
         steps = client_steps(self.plan, shards, self.network, config.seed)
         steps_of = lru_cache(_KNOWN)(steps) if steps is not None else None
         self.work = (
-            Controlled(config, self.initial, model, steps_of, self.network) if controlled
-            else Epochs(config, steps_of) if steps_of else Fixed(config)
-        )  # fmt: skip
+            Controlled(config, self.initial, model, steps_of, self.network)
+            if controlled
+            else Epochs(config, steps_of)
+            if steps_of
+            else Fixed(config)
+        )
         buffers = server_buffers(config, trainer.buffers, self._may_score)
         unused = trainer.unused if self.plan.algorithm.gradients else frozenset[str]()
         self.strategy = make_strategy(config, buffers, unused)
@@ -264,9 +270,7 @@ class Server:
             self.simulation.add_coding_time()
         return self.book(number, start)
 
-    def _draw(
-        self, number: int, among: Sequence[int] | np.ndarray, count: int
-    ) -> Sequence[int]:
+    def _draw(self, number: int, among: Sequence[int] | np.ndarray, count: int) -> Sequence[int]:
         """The cohort of a round, by the run's sampler."""
         assert self.sampling is not None
         return self.sampling.draw(number, number, among, count, self.simulation.clock.now)
@@ -284,17 +288,22 @@ class Server:
         losses, bits, exchanges = dict[int, float](), dict[int, int](), []
         for client in clients:
             began = time.perf_counter()
-            losses[client] = float(np.float32(
-                local_loss(self.trainer, channel.weights, client, number, batches)
-            ))  # fmt: skip
+            losses[client] = float(
+                np.float32(local_loss(self.trainer, channel.weights, client, number, batches))
+            )
             bits[client] = ledger.charged_bits(channel.lacks(client))
             count = batches or self.trainer.batches_of(client).an_epoch
             measured = simulation.network.measured
             work = time.perf_counter() - began if measured else count * FORWARD
-            exchanges.append(InFlight(
-                client, number, bits[client], work * float(simulation.clock.links.compute[client]),
-                NUMBER_BITS,
-            ))  # fmt: skip
+            exchanges.append(
+                InFlight(
+                    client,
+                    number,
+                    bits[client],
+                    work * float(simulation.clock.links.compute[client]),
+                    NUMBER_BITS,
+                )
+            )
         if simulation.timed:
             simulation.ask_first(exchanges)
         return losses, bits
@@ -442,9 +451,10 @@ class Server:
         spent = None if self.spending is None else self.simulation.joules
         return [
             ClientRecord(
-                books, self.simulation.client_row(books.client),
+                books,
+                self.simulation.client_row(books.client),
                 self.work.client_orders(works.get(books.client)),
                 None if spent is None else spent.get(books.client, 0.0),
             )
             for books in ledger.client_books(self.channel.traffic)
-        ]  # fmt: skip
+        ]

@@ -24,10 +24,15 @@ class ShardServer(EventServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.clock.handlers |= {
-            "pull": self.pull, "push": self.push, "part asked": self.send_part,
-            "pushed": self.pushed, "passed": self.passed, "came": self.part_came,
-            "pulled": self.pulled, "all": self.compute,
-        }  # fmt: skip
+            "pull": self.pull,
+            "push": self.push,
+            "part asked": self.send_part,
+            "pushed": self.pushed,
+            "passed": self.passed,
+            "came": self.part_came,
+            "pulled": self.pulled,
+            "all": self.compute,
+        }
         self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
         self._pulled: dict[int, dict[int, RecordDict]] = {}  # by worker: parts of the model
         self._waiting: dict[int, int] = {}  # by worker: how many of these are still to come
@@ -92,8 +97,9 @@ class ShardServer(EventServer):
     def _take(self, job: InFlight, reply: Message) -> None:
         """A worker has dropped out: no part hears from it."""
         with self.failing(self.number + 1):
-            arrivals = [self.strategy.push(job.client, place, reply)
-                        for place in range(self.plan.clients)]  # fmt: skip
+            arrivals = [
+                self.strategy.push(job.client, place, reply) for place in range(self.plan.clients)
+            ]
         self._answer_worker(job, dict(enumerate(arrivals)))
 
     def _each(self, client: int, what: str) -> None:

@@ -48,9 +48,13 @@ class Simulation:
     """
 
     def __init__(
-        self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0,
-        network: NetworkSpec | None = None, spending: Spending | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        config: RunConfig,
+        strategy: ChannelStrategy,
+        now: float = 0.0,
+        network: NetworkSpec | None = None,
+        spending: Spending | None = None,
+    ) -> None:
         plan = config.plan
         self.spending, self.joules = spending, dict[int, float]()
         self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
@@ -103,8 +107,9 @@ class Simulation:
         for place in range(max(map(len, sizes.values()), default=0) if self.timed else 0):
             exchanges = [
                 InFlight(client, self.number, pairs[place][0], up_bits=pairs[place][1])
-                for client, pairs in sizes.items() if pairs
-            ]  # fmt: skip
+                for client, pairs in sizes.items()
+                if pairs
+            ]
             self.clock.send(exchanges)
             self.clock.wait(exchanges, len(exchanges))
             for x in exchanges:
@@ -246,9 +251,10 @@ class Simulation:
         ends = [self.clock.now]
         for group, payload in edges.payloads.items():
             arrivals = [
-                work.ended_at for client, work in self.works.items()
+                work.ended_at
+                for client, work in self.works.items()
                 if work.until == "arrived" and edges.group_of[client] == group
-            ]  # fmt: skip
+            ]
             ends.append(max(arrivals) + tree.latency + ledger.wire_bits(payload) / tree.up)
         self.clock.to(max(ends))
 
@@ -396,8 +402,9 @@ class TimedGrid(CohortGrid):
         ids, simulation = list(message_ids), self.simulation
         held = {
             x.reply.metadata.reply_to_message_id: x
-            for x in simulation.clock.exchanges.values() if x.reply is not None
-        }  # fmt: skip
+            for x in simulation.clock.exchanges.values()
+            if x.reply is not None
+        }
         others = [key for key in ids if key not in held]
         real = list(self._grid.pull_messages(others)) if others else []
         late, exchanges = simulation.late, [held[key] for key in ids if key in held]

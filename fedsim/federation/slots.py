@@ -151,8 +151,9 @@ class SlotFile:
             count = torch.Size(shape).numel()
             state[name] = (
                 torch.frombuffer(content, dtype=dtype, count=count, offset=start).view(shape)
-                if count else torch.empty(shape, dtype=dtype)
-            )  # fmt: skip
+                if count
+                else torch.empty(shape, dtype=dtype)
+            )
             start += count * dtype.itemsize
         return state
 

@@ -108,9 +108,7 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
 
     vectorized = vmap(grad_and_value(loss, has_aux=True))
 
-    def gradients(
-        weights: State, buffers: State, x: Tree, y: Tree
-    ) -> tuple[State, Tensor, State]:
+    def gradients(weights: State, buffers: State, x: Tree, y: Tree) -> tuple[State, Tensor, State]:
         trained_weights = {name: w for name, w in weights.items() if name in trained}
         others = {name: w for name, w in weights.items() if name not in trained}
         gradients_k, (losses, after) = vectorized(trained_weights, others, buffers, x, y)
@@ -165,11 +163,21 @@ def _try_stack(trainer: Trainer, width: int, timed: bool) -> Fit:
     other = build_model(trainer.task, config.seed + 1, trainer.federation.data, config.weights)
     other = other.to(trainer.device).train()
     drawn = trainer.frozen or not same(model_contents(trainer.model), model_contents(other))
-    return Fit(width, trained, (
-        trainer.task, machine.data, machine.device, machine.stack, config.training.precision,
-        trainer.steps, trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
-        (config.seed, config.weights) if drawn else None,
-    ))  # fmt: skip
+    return Fit(
+        width,
+        trained,
+        (
+            trainer.task,
+            machine.data,
+            machine.device,
+            machine.stack,
+            config.training.precision,
+            trainer.steps,
+            trained,
+            tuple((name, *p.shape) for name, p in trainer.parameters.items()),
+            (config.seed, config.weights) if drawn else None,
+        ),
+    )
 
 
 def _hooks(trainer: Trainer) -> str:
@@ -236,8 +244,11 @@ class _Trial:
             for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
                 if not near(one, other, trainer.config.training.precision):
                     raise _Cannot(f"{name} differs where clients train at once")
-        return all(torch.equal(more[0][n][j], together[0][n][i]) for n in self.trained
-                   for i, j in ((0, 0), (0, 3), (1, 1), (1, 2), (1, 4)))  # fmt: skip
+        return all(
+            torch.equal(more[0][n][j], together[0][n][i])
+            for n in self.trained
+            for i, j in ((0, 0), (0, 3), (1, 1), (1, 2), (1, 4))
+        )
 
     def gaining(self, width: int) -> int:
         """``width`` where a round's stack of at most so many is faster than one by one; else 1.

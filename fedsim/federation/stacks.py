@@ -128,8 +128,10 @@ class Stack:
         self._width = -(-len(jobs) // 2) if isinstance(failed, DeviceFull) else 1
         logging.getLogger("fedsim").warning(
             "--stack auto: %d clients at once failed (%s); %d at once from here on",
-            len(jobs), failed, self._width,
-        )  # fmt: skip
+            len(jobs),
+            failed,
+            self._width,
+        )
         return self._in_stacks(jobs)
 
     def _together(self, jobs: Sequence[StackJob], exclusive: bool) -> list[TrainResult] | None:
@@ -157,16 +159,22 @@ class Stack:
             update = {name: now[name].sub_(x) for name, x in before.items()}
         else:  # a parameter that the loss does not reach, or no optimizer holds, has no gradient
             update = {
-                name: gradients[name] if name in gradients and name in worker.held
-                else torch.zeros_like(x) for name, x in now.items()
-            }  # fmt: skip
+                name: gradients[name]
+                if name in gradients and name in worker.held
+                else torch.zeros_like(x)
+                for name, x in now.items()
+            }
         memories = steps.states() if worker.steps else [{}] * len(jobs)
         means = [loss / n for loss in total.tolist()]
         rates = [float(trainer.base_lr[0]) * sum(factors) for trainer, _ in jobs]
         each = zip(
-            unstack(update, len(jobs)), memories, means, unstack(buffers, len(jobs)), rates,
+            unstack(update, len(jobs)),
+            memories,
+            means,
+            unstack(buffers, len(jobs)),
+            rates,
             strict=True,
-        )  # fmt: skip
+        )
         return [TrainResult(*one) for one in each]
 
     def _stacked(self, values: Sequence[Tensors]) -> State:

@@ -148,6 +148,7 @@ def lr_factor(task: Task, iteration: int) -> float:
         factor = value if iteration >= start else factor
     return factor
 
+
 _BATCHES = 4096
 """Of how many clients a trainer keeps the order of their batches."""
 

@@ -99,12 +99,15 @@ def merge_updates(number: int, updates: list[Update]) -> Updates:
                     sent[name] = sent.get(name, 0) + (count if part != update.local_part else 0)
             ups = [up for part, up in enumerate(uplinks) if part != update.local_part]
             round_traffic.uplinks[place] = Uplink(
-                payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
-                update=tensors, metrics=uplinks[0].metrics | {"sent": sum(sent.values())},
-                sent=sent, side_payloads=_side_payloads(ups),
+                payload=b"".join(up.payload for up in ups),
+                spans=_spans([up.spans for up in ups]),
+                update=tensors,
+                metrics=uplinks[0].metrics | {"sent": sum(sent.values())},
+                sent=sent,
+                side_payloads=_side_payloads(ups),
                 returned=max(up.returned for up in uplinks),
                 lost=max(up.lost for up in uplinks),
-            )  # fmt: skip
+            )
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
         if failures:  # parts that were taken count here, too: the update as a whole was not
             taken = [t.uplinks[client] for t in messages if client in t.uplinks]

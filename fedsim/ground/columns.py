@@ -88,8 +88,9 @@ def columns_of(record: type[Any]) -> tuple[ColumnSpec, ...]:
         elif f.metadata:
             specs_of_field = [_spec(f, f.name, kinds[0])]
         else:
-            specs_of_field = [spec for part in kinds if part is not NoneType
-                     for spec in columns_of(part)]  # fmt: skip
+            specs_of_field = [
+                spec for part in kinds if part is not NoneType for spec in columns_of(part)
+            ]
         for spec in specs_of_field:
             before = specs.get(spec.name, spec)
             when = tuple(dict.fromkeys(before.when + spec.when))

@@ -16,9 +16,10 @@ _LISTENING: list["_Once"] = []
 
 # In a forked process a thread that compiles would be waited for without end.
 os.register_at_fork(
-    before=global_compiler_lock.acquire, after_in_parent=global_compiler_lock.release,
+    before=global_compiler_lock.acquire,
+    after_in_parent=global_compiler_lock.release,
     after_in_child=global_compiler_lock.release,
-)  # fmt: skip
+)
 
 
 class _Once(Listener):
@@ -39,8 +40,7 @@ class _Once(Listener):
 
 @contextmanager
 def compiling_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Inside, ``say`` is called once, with a sentence, when a kernel is compiled in this process.
-    """
+    """Inside, ``say`` is called once with a sentence when a kernel is compiled in this process."""
     once = _Once(say)
     with install_listener("numba:compile", once):
         _LISTENING.append(once)

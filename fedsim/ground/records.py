@@ -72,8 +72,7 @@ _STALENESS = "steps of the model since the client was sent its own"
 _OF_ROUND = "in `rounds.parquet` the mean over the clients whose update was used"
 _OWN_LAYERS = "; with layers of clients' own the mean over their models"
 _USED = (
-    "mean number of local iterations of the clients whose update was used; 0 in a round without "
-    "one"
+    "mean number of local iterations of the clients whose update was used; 0 in a round without one"
 )
 
 
@@ -82,13 +81,15 @@ class FailedReplies:
     """Replies of a round that were not used, and updates of earlier ones that were not applied."""
 
     failures: int = column(
-        "replies", "replies that were asked for and not used in this round; with `--late count` "
+        "replies",
+        "replies that were asked for and not used in this round; with `--late count` "
         "the round in which a late one arrives uses it",
-    )  # fmt: skip
+    )
     failure_reasons: str = column(
-        "text", "why replies were not used, each reason with its number; with `--late count` also "
+        "text",
+        "why replies were not used, each reason with its number; with `--late count` also "
         "why a late update could not be applied",
-    )  # fmt: skip
+    )
     failed_up_bits: int = column("bits", _FAILED_BITS)
     absent: int = column("clients", "asked clients that had no node: nothing was sent to them")
     returned: int = column("updates", _RETURNED)
@@ -129,9 +130,11 @@ class Score:
     )
     clients: ClientScores | None = None
     more: dict[str, float] = columns_by_prefix(
-        SCORE, _TASK, "each metric but the first, by its name; empty in a round without evaluation",
+        SCORE,
+        _TASK,
+        "each metric but the first, by its name; empty in a round without evaluation",
         SEVERAL,
-    )  # fmt: skip
+    )
 
 
 @dataclass(kw_only=True)
@@ -186,9 +189,10 @@ class CodingSeconds:
     )
     decode_seconds: float = column("seconds", "bytes to updates, at the server", measured=True)
     downlink_seconds: float = column(
-        "seconds", "the downlink: encoding at the server and decoding at the clients",
+        "seconds",
+        "the downlink: encoding at the server and decoding at the clients",
         measured=True,
-    )  # fmt: skip
+    )
     receive_seconds: float = column(
         "seconds", "decoding at the clients, a part of the downlink", measured=True
     )
@@ -199,9 +203,7 @@ class SimulatedTime:
     """The simulated time that a round takes, and when it ends."""
 
     sim_seconds: float = column("seconds", "simulated time of the round", NETWORK)
-    sim_end_seconds: float = column(
-        "seconds", "simulated time at the end of the round", NETWORK
-    )
+    sim_end_seconds: float = column("seconds", "simulated time at the end of the round", NETWORK)
 
 
 @dataclass
@@ -249,9 +251,7 @@ class AsynchronousRound:
         "updates", "updates that arrived after the deadline", OVERDUE
     )
     used_iterations: float = column("iterations", _USED, ASYNCHRONOUS)
-    in_flight: int = column(
-        "clients", "clients that have a message, train or send", ASYNCHRONOUS
-    )
+    in_flight: int = column("clients", "clients that have a message, train or send", ASYNCHRONOUS)
 
 
 @dataclass(kw_only=True)
@@ -269,9 +269,11 @@ class PrivacyLoss:
     """The greatest privacy loss of a client to an observer of the models."""
 
     epsilon: float = column(
-        "nats", "differential privacy of a client who was in every round so far, at the strategy's "
-        "`delta`, by the noise and without sampling; if the noise were secret", PRIVATE,
-    )  # fmt: skip
+        "nats",
+        "differential privacy of a client who was in every round so far, at the strategy's "
+        "`delta`, by the noise and without sampling; if the noise were secret",
+        PRIVATE,
+    )
 
 
 PRIVACY = names_of(PrivacyLoss)
@@ -284,14 +286,16 @@ class RoundRecord:
 
     round: int = column("number", "the round, from 1")
     iteration: int = column(
-        "iterations", "local iterations of the run when the round ends; with `--local-epochs` or "
+        "iterations",
+        "local iterations of the run when the round ends; with `--local-epochs` or "
         "`--local-seconds` the sum of `used_iterations`, to the nearest whole number",
-    )  # fmt: skip
+    )
     local_iterations: int = column(
-        "iterations", "n: local iterations of each client in this round; with a controller or "
+        "iterations",
+        "n: local iterations of each client in this round; with a controller or "
         "`--local-epochs` or `--local-seconds` the most that a client is to do; else asynchronous: "
         "what `iteration` grows by",
-    )  # fmt: skip
+    )
     clients: int = column("clients", "clients whose update was applied or kept for the model")
     failed: FailedReplies
     score: Score
@@ -301,9 +305,7 @@ class RoundRecord:
     bits: RoundBits
     coding: CodingSeconds
     evaluate_seconds: float = column("seconds", "evaluation at the server", measured=True)
-    seconds: float = column(
-        "seconds", "the whole round by the clock of the machine", measured=True
-    )
+    seconds: float = column("seconds", "the whole round by the clock of the machine", measured=True)
     timing: SimulatedRound | AsynchronousRound
     orders: RoundOrders | None = None
     privacy: PrivacyLoss | None = None
@@ -323,9 +325,9 @@ class ClientBooks:
     )
     client: int = column("number", "the client, from 0")
     samples: int = column(
-        "samples", "samples of the client that its weight in the mean goes by; 0 without a used "
-        "update",
-    )  # fmt: skip
+        "samples",
+        "samples of the client that its weight in the mean goes by; 0 without a used update",
+    )
     up_wire_bits: int = column("bits", _WIRE)
     up_content_bits: int = column("bits", _CONTENT)
     down_wire_bits: int = column("bits", _WIRE)
@@ -347,13 +349,15 @@ class ClientBooks:
     returned: int = column("updates", _RETURNED)
     lost: int = column("updates", _LOST)
     digest_down: str = column(
-        _DIGEST, "blake2b of what was sent to the client, payload and buffers; empty where nothing "
+        _DIGEST,
+        "blake2b of what was sent to the client, payload and buffers; empty where nothing "
         "travelled",
-    )  # fmt: skip
+    )
     digest_up: str = column(
-        _DIGEST, "blake2b of what the client sent, payload and buffers; empty where nothing "
+        _DIGEST,
+        "blake2b of what the client sent, payload and buffers; empty where nothing "
         "arrived or it was not used",
-    )  # fmt: skip
+    )
 
 
 @dataclass(slots=True)
@@ -386,9 +390,12 @@ class ClientOrders:
     """The orders of one client, where these differ between clients."""
 
     local_iterations: int = column(
-        "iterations", "n of this client; 0 where it was neither asked in this round nor its update "
-        "used", CONTROLLER, WITH_EPOCHS, WITH_SECONDS,
-    )  # fmt: skip
+        "iterations",
+        "n of this client; 0 where it was neither asked in this round nor its update used",
+        CONTROLLER,
+        WITH_EPOCHS,
+        WITH_SECONDS,
+    )
     sent_fraction: float | None = optional_column("share", "p of this client", CONTROLLER)
 
 
@@ -415,7 +422,9 @@ class LayerRecord:
 
 
 MEASURED = frozenset(
-    spec.name for record in (RoundRecord, ClientRecord, LayerRecord)
-    for spec in columns_of(record) if spec.measured
-)  # fmt: skip
+    spec.name
+    for record in (RoundRecord, ClientRecord, LayerRecord)
+    for spec in columns_of(record)
+    if spec.measured
+)
 """The columns that hold times of a machine's clock. All others follow from a run's settings."""

@@ -140,8 +140,9 @@ def table_of(content: bytes) -> pd.DataFrame:
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         unpacked = sum(
             group.column(i).total_uncompressed_size
-            for group in groups for i in range(group.num_columns)
-        )  # fmt: skip
+            for group in groups
+            for i in range(group.num_columns)
+        )
         if max(unpacked, 8 * metadata.num_rows * metadata.num_columns) > room:
             raise ValueError(f"its table takes more than {room} bytes of memory")
         if any(pa.types.is_nested(field.type) for field in schema):

@@ -168,8 +168,11 @@ def duration(value: float | None) -> str:
         return ""
     seconds = float(value or 0)
     for limit, unit, length in (
-        (0.9995, "ms", 1e-3), (99.95, "s", 1.0), (5997, "min", 60.0), (172_728, "h", 3600.0),
-    ):  # fmt: skip
+        (0.9995, "ms", 1e-3),
+        (99.95, "s", 1.0),
+        (5997, "min", 60.0),
+        (172_728, "h", 3600.0),
+    ):
         if seconds < limit:
             return f"{_three(seconds / length)} {unit}"
     return f"{_three(seconds / 86400)} days"

@@ -56,10 +56,15 @@ class MeasuredCoder:
 
 
 def measure_coders(
-    updates: Tensors | Sequence[Tensors], coders: str | Sequence[str] = "all",
-    positions_of: str = POSITIONS_OF, symbols_of: str = SYMBOLS_OF,
-    density: float | None = None, repeat: int = 3, seed: int = 0, progress: Progress | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    updates: Tensors | Sequence[Tensors],
+    coders: str | Sequence[str] = "all",
+    positions_of: str = POSITIONS_OF,
+    symbols_of: str = SYMBOLS_OF,
+    density: float | None = None,
+    repeat: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
     """A row per coder, as ``MeasuredCoder``: positions, then symbols, shortest first.
 
     Every coder is given the same positions or symbols, alone: no frame, no values. A run that is
@@ -126,8 +131,12 @@ def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> M
         return replace(row, error=str(error))
     entropy = sum(tensor.entropy for tensor in tensors)
     return replace(
-        row, bits=bits, bits_each=bits / count, entropy_each=entropy / count,
+        row,
+        bits=bits,
+        bits_each=bits / count,
+        entropy_each=entropy / count,
         ratio_to_entropy=bits / entropy if entropy else float("nan"),
         encode_ns_each=1e9 * encode_seconds / count,
-        decode_ns_each=1e9 * decode_seconds / count, exact=exact,
-    )  # fmt: skip
+        decode_ns_each=1e9 * decode_seconds / count,
+        exact=exact,
+    )

@@ -58,9 +58,11 @@ class CompressedGradients:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint of the program keeps of this rank."""
         return {
-            "memory": dict(self.memory or {}), "steps": self.steps, "sent_bits": self.sent_bits,
+            "memory": dict(self.memory or {}),
+            "steps": self.steps,
+            "sent_bits": self.sent_bits,
             "received_bits": self.received_bits,
-        }  # fmt: skip
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``state_dict`` returned."""

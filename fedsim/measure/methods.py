@@ -65,9 +65,13 @@ def in_turn(
 
 
 def measure(
-    updates: Tensors | Sequence[Tensors], methods: str | Sequence[str] = "all",
-    density: float | None = None, repeat: int = 3, seed: int = 0, progress: Progress | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    updates: Tensors | Sequence[Tensors],
+    methods: str | Sequence[str] = "all",
+    density: float | None = None,
+    repeat: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
     """A row per method (the columns of ``Measured``), the highest compression ratio first.
 
     Every method sends each update as its first message, with an empty memory, and what is decoded
@@ -151,12 +155,17 @@ def _measured(
     relative, cosine = accuracy(pairs)
     per = 1 / entries if entries else float("nan")
     return replace(
-        row, wire_bits=wire, bits_per_entry=wire * per, ratio=32 * entries / wire,
-        relative_error=relative, cosine=cosine,
-        compress_ms=1e3 * compress_seconds, compress_ns_per_entry=1e9 * compress_seconds * per,
+        row,
+        wire_bits=wire,
+        bits_per_entry=wire * per,
+        ratio=32 * entries / wire,
+        relative_error=relative,
+        cosine=cosine,
+        compress_ms=1e3 * compress_seconds,
+        compress_ns_per_entry=1e9 * compress_seconds * per,
         decompress_ms=1e3 * decompress_seconds,
         decompress_ns_per_entry=1e9 * decompress_seconds * per,
-    )  # fmt: skip
+    )
 
 
 def wall_time(work: Callable[[], object]) -> float:

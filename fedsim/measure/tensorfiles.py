@@ -121,8 +121,10 @@ def suffix(path: Path | str) -> str:
     """The ending of a name, in lower case; ``UsageError`` where it is not a format of tensors."""
     ending = Path(path).suffix.lower()
     if ending not in SUFFIXES:
-        raise UsageError(f"{path} is not a .npy, .pt, .pth or .safetensors file: updates are "
-                         "float32 tensors in one of these")  # fmt: skip
+        raise UsageError(
+            f"{path} is not a .npy, .pt, .pth or .safetensors file: updates are "
+            "float32 tensors in one of these"
+        )
     return ending
 
 

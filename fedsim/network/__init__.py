@@ -11,8 +11,15 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.network.spec import Links, NetworkSpec, parse
 
 __all__ = [
-    "DEVICE_PROFILES", "PARTS", "PRESETS", "Clock", "Exchange", "Links", "NetworkSpec", "parse",
+    "DEVICE_PROFILES",
+    "PARTS",
+    "PRESETS",
+    "Clock",
+    "Exchange",
+    "Links",
+    "NetworkSpec",
+    "parse",
     "price",
-]  # fmt: skip
+]
 
 make_lazy(__name__)

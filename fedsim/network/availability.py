@@ -99,9 +99,14 @@ class Presence:
     period: float = 0.0
 
     def at(
-        self, now: float, round_number: int, least: int, capacity: int,
-        busy: Callable[[float], Collection[int]] = lambda now: (), excluded: Collection[int] = (),
-    ) -> tuple[float, np.ndarray]:  # fmt: skip
+        self,
+        now: float,
+        round_number: int,
+        least: int,
+        capacity: int,
+        busy: Callable[[float], Collection[int]] = lambda now: (),
+        excluded: Collection[int] = (),
+    ) -> tuple[float, np.ndarray]:
         """The first moment from now on at which so many are there, and who of them are free.
 
         By the clock, clients are asked in turn until ``capacity`` are there and free: of a million,
@@ -186,9 +191,10 @@ class Presence:
         """
         for attempt in range(1 if self.rates or busy else _TRIES):
             available = (
-                np.flatnonzero([rate.at(now) > 0 for rate in self.rates]) if self.rates
+                np.flatnonzero([rate.at(now) > 0 for rate in self.rates])
+                if self.rates
                 else np.flatnonzero(self.drawn(row, attempt))
-            )  # fmt: skip
+            )
             free = np.setdiff1d(_without(available, excluded), [*busy], assume_unique=True)
             if len(free):
                 return free

@@ -130,10 +130,15 @@ class Clock(Generic[E]):
         self.exchanges: dict[int, E] = {}
         self.hops: dict[int, float] = {}
         self.handlers: dict[str, Callable[..., E | None]] = {
-            **self.flows.handlers, "relayed": self._relayed, "downloaded": self._downloaded,
-            "received": self._received, "trained": self._trained, "answered": self._answered,
-            "uploaded": self._uploaded, "arrived": self._arrived,
-        }  # fmt: skip
+            **self.flows.handlers,
+            "relayed": self._relayed,
+            "downloaded": self._downloaded,
+            "received": self._received,
+            "trained": self._trained,
+            "answered": self._answered,
+            "uploaded": self._uploaded,
+            "arrived": self._arrived,
+        }
 
     @property
     def now(self) -> float:

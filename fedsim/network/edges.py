@@ -54,7 +54,10 @@ def parse_tree(text: str, name: str) -> EdgeTree:
     groups = texts.get("groups", "")
     if not (groups.isascii() and groups.isdigit() and int(groups) > 0):
         raise UsageError(f"{name} is {text!r}: groups is a whole number above 0; give {_ALLOWED}")
-    rates = {key: quantity(texts[key], f"{name}: {key}", "rate")
-             for key in ("up", "down") if key in texts}  # fmt: skip
+    rates = {
+        key: quantity(texts[key], f"{name}: {key}", "rate")
+        for key in ("up", "down")
+        if key in texts
+    }
     latency = quantity(texts.get("latency", "0"), f"{name}: latency", "delay")
     return EdgeTree(int(groups), texts.get("method", ""), **rates, latency=latency)

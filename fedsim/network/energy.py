@@ -40,6 +40,7 @@ class EnergyRates:
     def joules(self, client: int, down_bits: float, iterations: int, up_bits: float) -> float:
         """The energy of a client for one request: its download, its local work and its upload."""
         return float(
-            self.down[client] * down_bits + self.iteration[client] * iterations
+            self.down[client] * down_bits
+            + self.iteration[client] * iterations
             + self.up[client] * up_bits
-        )  # fmt: skip
+        )

@@ -167,10 +167,15 @@ class Flows:
     def state(self) -> dict[str, Any]:
         """The messages under way, as JSON can hold them."""
         return {
-            "flows": self._flows.tolist(), "then": self._then, "takes": self._takes.tolist(),
-            "links": self._links.tolist(), "numbers": list(self._numbers), "new": self._new,
-            "changed": self._changed, "wake": self._wake,
-        }  # fmt: skip
+            "flows": self._flows.tolist(),
+            "then": self._then,
+            "takes": self._takes.tolist(),
+            "links": self._links.tolist(),
+            "numbers": list(self._numbers),
+            "new": self._new,
+            "changed": self._changed,
+            "wake": self._wake,
+        }
 
     def restore(self, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned; the agenda has its records."""
@@ -239,8 +244,9 @@ class Flows:
         self._flows = np.concatenate([self._flows, np.transpose(flows)], axis=1)
         takes = [
             [place, self._numbers[link]]
-            for place, (_, path, _) in enumerate(self._new, first) for link in path
-        ]  # fmt: skip
+            for place, (_, path, _) in enumerate(self._new, first)
+            for link in path
+        ]
         pairs = np.array(takes, int).reshape(-1, 2).T
         self._takes = np.concatenate([self._takes, pairs], axis=1)
         self._then += [then for _, _, then in self._new]

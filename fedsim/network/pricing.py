@@ -119,9 +119,13 @@ def price(
 
 
 def ends_over_rates(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec, federation: int, seed: int,
+    rounds: pd.DataFrame,
+    clients: pd.DataFrame,
+    network: NetworkSpec,
+    federation: int,
+    seed: int,
     rates: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """The clock at the end of every round, where all clients have one rate up and down.
 
     Args:
@@ -138,8 +142,10 @@ def ends_over_rates(
         return replace(network, up=constant, down=constant, trace=None)
 
     if not _simple(at(1.0).links(federation, seed, 0.0)):  # clients share the server's link
-        ends = [price(rounds, clients, at(rate), federation, seed)[0]["sim_end_seconds"]
-                for rate in rates]  # fmt: skip
+        ends = [
+            price(rounds, clients, at(rate), federation, seed)[0]["sim_end_seconds"]
+            for rate in rates
+        ]
         return np.stack(ends, axis=1)
     import pandas as pd
 
@@ -239,10 +245,11 @@ def _at_once(
 
     client = arrived["client"].to_numpy()
     up, down = (
-        rates.values[client] if isinstance(rates, ConstantRates)
+        rates.values[client]
+        if isinstance(rates, ConstantRates)
         else np.array([rates[c].values[0] for c in client])
         for rates in (links.up, links.down)
-    )  # fmt: skip
+    )
     up_bits, down_bits = (arrived[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
     compute = arrived["local_iterations"].to_numpy() * links.compute[client] + coding
@@ -262,11 +269,16 @@ def _in_turn(
     requests = requests.assign(arrived=arrived, up_bits=requests[up], down_bits=requests[down])
     for number, rows in requests.groupby("round"):
         exchanges = [
-            Exchange(row.client, number, row.down_bits,
-                     row.local_iterations * links.compute[row.client] + coding, row.up_bits,
-                     "arrived" if row.arrived else "received")
+            Exchange(
+                row.client,
+                number,
+                row.down_bits,
+                row.local_iterations * links.compute[row.client] + coding,
+                row.up_bits,
+                "arrived" if row.arrived else "received",
+            )
             for row in rows.itertuples()
-        ]  # fmt: skip
+        ]
         start, coming = clock.now, [x for x in exchanges if x.until == "arrived"]
         clock.send(exchanges)
         clock.wait(coming, len(coming))

@@ -19,23 +19,42 @@ _BYTES = {"": 1.0, "b": 1.0} | {
     for power, prefix in enumerate("kmgt", start=1)
 }
 _OTHER_TIMES = {
-    "d": (24, "h"), "day": (24, "h"), "hr": (1, "h"), "hour": (1, "h"), "m": (1, "min"),
-    "min": (1, "min"), "minute": (1, "min"), "sec": (1, "s"), "second": (1, "s"),
-    "msec": (1, "ms"), "millisecond": (1, "ms"),
-}  # fmt: skip
+    "d": (24, "h"),
+    "day": (24, "h"),
+    "hr": (1, "h"),
+    "hour": (1, "h"),
+    "m": (1, "min"),
+    "min": (1, "min"),
+    "minute": (1, "min"),
+    "sec": (1, "s"),
+    "second": (1, "s"),
+    "msec": (1, "ms"),
+    "millisecond": (1, "ms"),
+}
 _FLOPS = {f"{prefix}flop": 1e3**power for power, prefix in enumerate(("", "k", "m", "g", "t", "p"))}
 _JOULES = {"pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3}
 _WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
 _QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/[a-z]+)?", re.IGNORECASE)
 
 QuantityKind = Literal[
-    "bits", "rate", "time", "delay", "factor", "bytes", "flops", "flop rate", "joules",
-    "joules per bit", "joules per flop", "watts",
-]  # fmt: skip
+    "bits",
+    "rate",
+    "time",
+    "delay",
+    "factor",
+    "bytes",
+    "flops",
+    "flop rate",
+    "joules",
+    "joules per bit",
+    "joules per flop",
+    "watts",
+]
 _KINDS: dict[QuantityKind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
     "rate": (
-        _RATES, "a number above 0 with a unit (bit, kbit, Mbit, Gbit or Tbit, each per second), "
+        _RATES,
+        "a number above 0 with a unit (bit, kbit, Mbit, Gbit or Tbit, each per second), "
         "such as 5Mbit, or inf",
     ),
     "bytes": (_BYTES, "a number of bytes above 0, such as 500MB or 2GiB"),
@@ -44,23 +63,29 @@ _KINDS: dict[QuantityKind, tuple[dict[str, float], str]] = {
     "factor": ({"": 1.0}, "a number without a unit before measured, as in 2*measured"),
     "flops": (_FLOPS, "a number of floating-point operations above 0, such as 300MFLOP"),
     "flop rate": (
-        _FLOPS, "a number above 0 with a unit (MFLOP/s, GFLOP/s or TFLOP/s), such as 2GFLOP/s",
+        _FLOPS,
+        "a number above 0 with a unit (MFLOP/s, GFLOP/s or TFLOP/s), such as 2GFLOP/s",
     ),
     "joules": (
-        {"": 1.0} | _JOULES, "an energy above 0 in mJ, J or kJ, such as 50J or 2kJ",
+        {"": 1.0} | _JOULES,
+        "an energy above 0 in mJ, J or kJ, such as 50J or 2kJ",
     ),
     "joules per bit": (
-        _JOULES, "an energy above 0 per bit, in pJ, nJ, uJ, mJ or J, such as 1uJ/bit",
+        _JOULES,
+        "an energy above 0 per bit, in pJ, nJ, uJ, mJ or J, such as 1uJ/bit",
     ),
     "joules per flop": (
-        _JOULES, "an energy above 0 per operation, in pJ, nJ or uJ, such as 50pJ/FLOP",
+        _JOULES,
+        "an energy above 0 per operation, in pJ, nJ or uJ, such as 50pJ/FLOP",
     ),
     "watts": (_WATTS, "a power above 0 in mW, W or kW, such as 2W"),
-}  # fmt: skip
+}
 _PER: dict[QuantityKind, tuple[str, ...]] = {
-    "rate": ("", "/s"), "flop rate": ("/s",), "joules per bit": ("/bit",),
+    "rate": ("", "/s"),
+    "flop rate": ("/s",),
+    "joules per bit": ("/bit",),
     "joules per flop": ("/flop",),
-}  # fmt: skip
+}
 """What may, or must, follow the unit; nothing where a kind is not listed."""
 _CASED = (_JOULES, {"": 1.0} | _JOULES, _WATTS)
 """Units whose case counts: mJ is not MJ."""

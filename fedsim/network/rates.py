@@ -223,9 +223,7 @@ def read_trace(file: Path) -> Trace:
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
     """
-    tables = read_rates(
-        file, ("seconds", "up", "down"), "seconds, up and down (bits per second)"
-    )
+    tables = read_rates(file, ("seconds", "up", "down"), "seconds, up and down (bits per second)")
     for values in tables.values():
         if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
             raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")

@@ -30,8 +30,16 @@ ALLREDUCE = (
     "--method raw, --downlink raw, --strategy dsgd and every client"
 )
 RATES = ("up", "down", "server_up", "server_down")
-_PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4, "energy_up": 5, "energy_down": 6,
-             "energy_compute": 7, "battery": 8}  # fmt: skip
+_PURPOSES = {
+    "up": 1,
+    "down": 2,
+    "latency": 3,
+    "compute": 4,
+    "energy_up": 5,
+    "energy_down": 6,
+    "energy_compute": 7,
+    "battery": 8,
+}
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
 
@@ -264,13 +272,18 @@ def parse(text: str, name: str = "--network") -> NetworkSpec:
             with contextlib.suppress(ValueError):
                 values[key] = float(factor) if measured else math.nan
             if not 0 <= values[key] < math.inf:
-                raise UsageError(f"{what} is {value!r}: give measured, or 0.1*measured for coders "
-                                 "ten times as fast as the run's")  # fmt: skip
+                raise UsageError(
+                    f"{what} is {value!r}: give measured, or 0.1*measured for coders "
+                    "ten times as fast as the run's"
+                )
         elif key == "compute":
             values["measured"], values["by_flops"] = measured, "flop" in value.lower()
             kind: QuantityKind = "flop rate" if values["by_flops"] else "delay"
-            values[key] = (parse_varying(factor, what, "factor") if measured
-                         else parse_varying(value, what, kind))  # fmt: skip
+            values[key] = (
+                parse_varying(factor, what, "factor")
+                if measured
+                else parse_varying(value, what, kind)
+            )
         elif key == "flops":
             values[key] = quantity(value, what, "flops")
         elif key in ENERGY_KEYS:
@@ -399,8 +412,10 @@ def _settings_in(text: str, name: str) -> dict[str, str]:
     if "=" in first:
         return _once([item.partition("=")[::2] for item in (first, *items)], name, text)
     if first not in PRESETS:
-        raise UsageError(f"{name}: {unknown('network', first, PRESETS)}, settings such as "
-                         "up=5Mbit, or a TOML file of them")  # fmt: skip
+        raise UsageError(
+            f"{name}: {unknown('network', first, PRESETS)}, settings such as "
+            "up=5Mbit, or a TOML file of them"
+        )
     more = _once([item.partition("=")[::2] for item in items], name, text)
     return _settings_in(PRESETS[first].text, name) | more
 

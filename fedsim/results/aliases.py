@@ -18,12 +18,20 @@ COLUMN_HEADINGS = {
 """The headings of columns whose heading is not their name, in lines where a terminal has them."""
 
 _FURTHER = {
-    "E": ("temporal",), "local steps": ("temporal",), "local epochs": ("temporal",),
-    "density": ("gradient",), "sparsity": ("total_sparsity",),
-    "up": ("up_wire_bits", "up_bits"), "up bits": ("up_wire_bits",),
-    "down bits": ("down_wire_bits",), "total": ("total_bits",), "ratio": ("ratio_wire",),
-    "vs dense": ("difference",), "iterations": ("iteration",), "time": ("sim_end_seconds",),
-}  # fmt: skip
+    "E": ("temporal",),
+    "local steps": ("temporal",),
+    "local epochs": ("temporal",),
+    "density": ("gradient",),
+    "sparsity": ("total_sparsity",),
+    "up": ("up_wire_bits", "up_bits"),
+    "up bits": ("up_wire_bits",),
+    "down bits": ("down_wire_bits",),
+    "total": ("total_bits",),
+    "ratio": ("ratio_wire",),
+    "vs dense": ("difference",),
+    "iterations": ("iteration",),
+    "time": ("sim_end_seconds",),
+}
 _ALIASES = {text.replace("\n", " "): (name,) for name, text in COLUMN_HEADINGS.items()} | _FURTHER
 """Alias, with blanks -> the columns that it may be, the first that a frame has."""
 
@@ -51,9 +59,11 @@ def column_of(name: str, columns: Iterable[str], metrics: Iterable[str] = ()) ->
 
 
 def named_columns(
-    names: Sequence[str], columns: Iterable[str], metrics: Iterable[str] = (),
+    names: Sequence[str],
+    columns: Iterable[str],
+    metrics: Iterable[str] = (),
     where: str = "columns",
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The columns that names are of, as ``column_of``.
 
     Args:

@@ -140,9 +140,10 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
 
 
 def _row(
-    lots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame],
+    lots: Sequence[pd.DataFrame],
+    failed: Sequence[pd.DataFrame],
     pair: Sequence[tuple[int, float]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The comparison of two cells over their common seeds; with fewer than two, their number."""
     first, other, first_failed, other_failed = (
         table[(table[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
@@ -157,17 +158,25 @@ def _row(
     differences = (first["metric"] - other["metric"]).tolist()
     interval = mean(differences)
     return {
-        "temporal": int(first["temporal"].iloc[0]), "gradient": float(first["gradient"].iloc[0]),
-        "method": first["label"].iloc[0], "other_method": other["label"].iloc[0],
-        "seeds": len(seeds), "failed": lost[0], "other_failed": lost[1],
-        "metric_name": first["metric_name"].iloc[0], "metric": first["metric"].mean(),
-        "other_metric": other["metric"].mean(), "half": interval.half,
+        "temporal": int(first["temporal"].iloc[0]),
+        "gradient": float(first["gradient"].iloc[0]),
+        "method": first["label"].iloc[0],
+        "other_method": other["label"].iloc[0],
+        "seeds": len(seeds),
+        "failed": lost[0],
+        "other_failed": lost[1],
+        "metric_name": first["metric_name"].iloc[0],
+        "metric": first["metric"].mean(),
+        "other_metric": other["metric"].mean(),
+        "half": interval.half,
         # The sign of what is not finite counts.
         "difference": interval.value if isfinite(interval.value) else sum(differences) / len(seeds),
         "p_value": p_value(differences),
-        "up_bits": first["up_wire_bits"].mean(), "other_up_bits": other["up_wire_bits"].mean(),
-        "total_bits": first["total_bits"].mean(), "other_total_bits": other["total_bits"].mean(),
-    }  # fmt: skip
+        "up_bits": first["up_wire_bits"].mean(),
+        "other_up_bits": other["up_wire_bits"].mean(),
+        "total_bits": first["total_bits"].mean(),
+        "other_total_bits": other["total_bits"].mean(),
+    }
 
 
 def p_value(differences: list[float]) -> float:

@@ -141,8 +141,10 @@ def load_results(*paths: Path | str) -> Results:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
     for path in paths:
         if not isinstance(path, str | PathLike):
-            raise UsageError(f"load() takes each folder by itself, as in load('a', 'b') or "
-                             f"load(*folders), and was given {path!r}")  # fmt: skip
+            raise UsageError(
+                f"load() takes each folder by itself, as in load('a', 'b') or "
+                f"load(*folders), and was given {path!r}"
+            )
     folders, unfinished = _folders([Path(path) for path in paths])
     configs = {name: neutral(read_settings(folder)) for name, folder in folders.items()}
     cells = {name: neutral(read_summary(folder)) for name, folder in folders.items()}
@@ -168,21 +170,27 @@ def load_results(*paths: Path | str) -> Results:
     )))  # fmt: skip
     return replace(
         join_runs(
-            cells, {name: configs[name] for name in cells},
+            cells,
+            {name: configs[name] for name in cells},
             {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
             {name: _of_tensors(layers_of(folders[name], cell)) for name, cell in cells.items()},
-            varied, differences,
+            varied,
+            differences,
         ),
-        path=Path(paths[0]), unfinished=tuple(unfinished),
+        path=Path(paths[0]),
+        unfinished=tuple(unfinished),
         folders={name: folders[name] for name in cells},
-    )  # fmt: skip
+    )
 
 
 def join_runs(
-    cells: Mapping[str, dict[str, Any]], configs: Mapping[str, dict[str, Any]],
-    rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
-    varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
-) -> Results:  # fmt: skip
+    cells: Mapping[str, dict[str, Any]],
+    configs: Mapping[str, dict[str, Any]],
+    rounds: Mapping[str, pd.DataFrame],
+    layers: Mapping[str, pd.DataFrame],
+    varied: Mapping[str, str] = _NONE,
+    differences: Mapping[str, Mapping[str, Any]] = _NONE,
+) -> Results:
     """The results of runs that are in no folder, in their order.
 
     Args:
@@ -197,16 +205,23 @@ def join_runs(
     if any(varied.values()):
         runs = runs.assign(**differing_columns(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
-    runs = with_labels(runs, [
-        MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")
-        for name, facts in ((name, cell[METHOD_FACTS]) for name, cell in cells.items())
-    ])  # fmt: skip
+    runs = with_labels(
+        runs,
+        [
+            MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")
+            for name, facts in ((name, cell[METHOD_FACTS]) for name, cell in cells.items())
+        ],
+    )
     facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS, LOCAL_SECONDS)
     below = _joined(layers, runs, (EPOCHS, LOCAL_SECONDS))
     return Results(
-        runs, _joined(rounds, runs, facts), Path(), layers=below, configs=configs,
+        runs,
+        _joined(rounds, runs, facts),
+        Path(),
+        layers=below,
+        configs=configs,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
-    )  # fmt: skip
+    )
 
 
 def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
@@ -253,6 +268,11 @@ def _joined(
     run = combined.pop("run")
     facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
     return pd.concat(
-        [*(run.map(runs[key]).rename(key) for key in KEYS), run, combined,
-         *(run.map(runs[name]).rename(name) for name in facts)], axis=1,
-    )  # fmt: skip
+        [
+            *(run.map(runs[key]).rename(key) for key in KEYS),
+            run,
+            combined,
+            *(run.map(runs[name]).rename(name) for name in facts),
+        ],
+        axis=1,
+    )

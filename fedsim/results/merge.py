@@ -53,7 +53,7 @@ def repeats(cells: Cells) -> bool:
 
 def with_typed_masking(
     configs: Mapping[str, dict[str, Any]], cells: Cells
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+) -> dict[str, dict[str, Any]]:
     """Each run's settings with momentum masking as users set it: ``auto`` if it is the method's.
 
     Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. If all runs
@@ -213,9 +213,12 @@ def _as_reference(
 
 
 def check_comparable(
-    cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
-    configs: Mapping[str, Mapping[str, Any]], scored: bool,
-) -> None:  # fmt: skip
+    cells: Cells,
+    settings: Mapping[str, dict[str, Any]],
+    folders: Mapping[str, Path],
+    configs: Mapping[str, Mapping[str, Any]],
+    scored: bool,
+) -> None:
     """Refuses runs of one task that no table may hold together; warns of unlike initial weights.
 
     Args:
@@ -255,9 +258,11 @@ def check_comparable(
 
 
 def _warn_of_start(
-    began: dict[tuple[Any, ...], tuple[str, str]], folder: Path, cell: Mapping[str, Any],
+    began: dict[tuple[Any, ...], tuple[str, str]],
+    folder: Path,
+    cell: Mapping[str, Any],
     config: Mapping[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     """Warns where a run began with other weights than one of its task and seed that was seen."""
     if weights := config.get(START, {}).get("weights"):
         key = cell["task"], cell["seed"], config.get("weights")
@@ -266,17 +271,23 @@ def _warn_of_start(
             _WARNED.add((other, str(folder)))
             logging.getLogger("fedsim").warning(
                 "%s and %s have the seed %d and other initial weights: torch, or the task, changed "
-                "between them", other, folder, cell["seed"],
-            )  # fmt: skip
+                "between them",
+                other,
+                folder,
+                cell["seed"],
+            )
 
 
 _WARNED: set[tuple[str, str]] = set()
 
 
 def without_repeated(
-    cells: Cells, folders: Mapping[str, Path], settings: Mapping[str, Any],
-    varied: Mapping[str, str], labels: Mapping[str, str] = _NO_LABELS,
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+    cells: Cells,
+    folders: Mapping[str, Path],
+    settings: Mapping[str, Any],
+    varied: Mapping[str, str],
+    labels: Mapping[str, str] = _NO_LABELS,
+) -> dict[str, dict[str, Any]]:
     """`cells` by name, each run once: the first that is done of those with the same settings.
 
     Args:

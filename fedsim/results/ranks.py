@@ -101,9 +101,14 @@ class Comparison:
 
 
 def compare_values(
-    values: pd.DataFrame, metric_name: str, higher: bool, reference: str | None = None,
-    margin: float | None = None, test: Test = "t", left_out: int = 0,
-) -> Comparison:  # fmt: skip
+    values: pd.DataFrame,
+    metric_name: str,
+    higher: bool,
+    reference: str | None = None,
+    margin: float | None = None,
+    test: Test = "t",
+    left_out: int = 0,
+) -> Comparison:
     """Compares the columns of a table over its rows.
 
     Sources: Friedman's test, Iman and Davenport's F and Nemenyi's post-hoc test as in Demsar 2006
@@ -145,10 +150,12 @@ def compare_values(
     ranks = (-sign * values).rank(axis=1).mean()
     blocks, count = values.shape
     chi2, chi2_p, f, f_p = _friedman(values.to_numpy(float))
-    pairs = pd.DataFrame([
-        _pair(values, ranks, first, other, margin, test)
-        for first, other in combinations(labels, 2)
-    ])  # fmt: skip
+    pairs = pd.DataFrame(
+        [
+            _pair(values, ranks, first, other, margin, test)
+            for first, other in combinations(labels, 2)
+        ]
+    )
     pairs["p_corrected"] = holm(pairs["p_value"].tolist())
     pairs["equivalence_p_corrected"] = holm(pairs["equivalence_p_value"].tolist())
     ahead = sign * pairs["difference"] > 0
@@ -159,9 +166,19 @@ def compare_values(
     chosen = labels[0] if reference is None else reference
     return Comparison(
         _to_reference(means, ranks, pairs, labels, chosen),
-        pairs[[*_PAIR]], values, chosen, metric_name, margin, test, chi2, chi2_p, f, f_p,
-        _quantile(count) * sqrt(count * (count + 1) / (6 * blocks)), left_out,
-    )  # fmt: skip
+        pairs[[*_PAIR]],
+        values,
+        chosen,
+        metric_name,
+        margin,
+        test,
+        chi2,
+        chi2_p,
+        f,
+        f_p,
+        _quantile(count) * sqrt(count * (count + 1) / (6 * blocks)),
+        left_out,
+    )
 
 
 _PAIR = (
@@ -175,8 +192,10 @@ def _check(values: pd.DataFrame, reference: str | None, margin: float | None, te
     """Refuses what ``compare_values`` cannot compare."""
     names = [str(name) for name in values.columns]
     if len(names) < 2:
-        raise UsageError(f"the runs are of one method ({', '.join(names) or 'none'}): "
-                         "give folders of two or more")  # fmt: skip
+        raise UsageError(
+            f"the runs are of one method ({', '.join(names) or 'none'}): "
+            "give folders of two or more"
+        )
     if len(values) < 2:
         raise UsageError(
             f"{', '.join(names)} have {len(values)} blocks (task and seed) in common: two are the "
@@ -191,22 +210,29 @@ def _check(values: pd.DataFrame, reference: str | None, margin: float | None, te
 
 
 def _pair(
-    values: pd.DataFrame, ranks: pd.Series, first: str, other: str, margin: float | None,
+    values: pd.DataFrame,
+    ranks: pd.Series,
+    first: str,
+    other: str,
+    margin: float | None,
     test: Test,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The comparison of two methods, before p-values are corrected."""
     differences = (values[first] - values[other]).tolist()
     interval = mean(differences)
     deviation = stdev(differences) if all(map(isfinite, differences)) else nan
     effect = max(abs(interval.value), margin or 0.0)
     return {
-        "first": first, "other": other, "difference": sum(differences) / len(differences),
-        "half": interval.half, "deviation": deviation,
+        "first": first,
+        "other": other,
+        "difference": sum(differences) / len(differences),
+        "half": interval.half,
+        "deviation": deviation,
         "p_value": p_value(differences) if test == "t" else _signed_ranks(differences),
         "nemenyi_p_value": _nemenyi(ranks[first] - ranks[other], values.shape),
         "equivalence_p_value": _equivalence(differences, margin),
         "blocks_needed": repetitions(effect, deviation) if isfinite(effect) else None,
-    }  # fmt: skip
+    }
 
 
 def _to_reference(
@@ -215,16 +241,27 @@ def _to_reference(
     """The table of the methods, from that of the pairs with the reference."""
     rows = []
     for label in labels:
-        row = {"label": label, "metric": means[label], "difference": 0.0, "half": nan,
-               "rank": ranks[label], "p_value": nan, "p_corrected": nan, "better": "",
-               "equivalent": False}  # fmt: skip
+        row = {
+            "label": label,
+            "metric": means[label],
+            "difference": 0.0,
+            "half": nan,
+            "rank": ranks[label],
+            "p_value": nan,
+            "p_corrected": nan,
+            "better": "",
+            "equivalent": False,
+        }
         for pair in pairs.to_dict("records"):
             if {pair["first"], pair["other"]} == {label, chosen}:
                 side = 1 if pair["first"] == label else -1
                 words = {"": "", ("first" if side > 0 else "other"): "yes"}
                 row |= {name: pair[name] for name in ("half", "p_value", "p_corrected")}
-                row |= {"difference": side * pair["difference"], "equivalent": pair["equivalent"],
-                        "better": words.get(pair["better"], "no")}  # fmt: skip
+                row |= {
+                    "difference": side * pair["difference"],
+                    "equivalent": pair["equivalent"],
+                    "better": words.get(pair["better"], "no"),
+                }
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -295,9 +332,8 @@ def _answer(result: Comparison) -> str:
 
     def would_tell(labels: Sequence[str]) -> str:
         counts = [
-            needed[pair] for pair in needed.index
-            if name in pair and {*pair} - {name} <= {*labels}
-        ]  # fmt: skip
+            needed[pair] for pair in needed.index if name in pair and {*pair} - {name} <= {*labels}
+        ]
         if any(pd.isna(count) for count in counts):
             return "it is not known how many seeds would tell"
         seeds = max(ceil(max(FEWEST, *counts) / result.tasks), 1)
@@ -305,8 +341,10 @@ def _answer(result: Comparison) -> str:
         return f"about {seeds} seeds{each} would tell"
 
     if result.blocks < FEWEST:
-        return (f"Nothing can be claimed of {result.blocks} blocks, {FEWEST} are the least: "
-                f"{would_tell(rows['label'].tolist())}.")  # fmt: skip
+        return (
+            f"Nothing can be claimed of {result.blocks} blocks, {FEWEST} are the least: "
+            f"{would_tell(rows['label'].tolist())}."
+        )
     lots = {
         (better, same): group["label"].tolist()
         for (better, same), group in rows.groupby(["better", "equivalent"])

@@ -32,10 +32,14 @@ def results_in(folder: Path) -> list[dict[str, Any]]:
         if kind is not None:
             results.append((_changed(path), path, kind))
     return [
-        {"name": str(path), "kind": kind, "title": _title(path, kind),
-         "date": datetime.fromtimestamp(changed).strftime("%Y-%m-%d %H:%M")}
+        {
+            "name": str(path),
+            "kind": kind,
+            "title": _title(path, kind),
+            "date": datetime.fromtimestamp(changed).strftime("%Y-%m-%d %H:%M"),
+        }
         for changed, path, kind in sorted(results, key=lambda row: row[0], reverse=True)
-    ]  # fmt: skip
+    ]
 
 
 def _changed(path: Path) -> float:

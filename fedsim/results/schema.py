@@ -53,8 +53,9 @@ CLIENT_KEYS = ("round", "client")
 _NUMBERS = {
     spec.name
     for record in (RoundRecord, ClientRecord, LayerRecord)
-    for spec in columns_of(record) if spec.kind in (int, float)
-}  # fmt: skip
+    for spec in columns_of(record)
+    if spec.kind in (int, float)
+}
 
 TRAINED = "settings"
 """The key of `summary.json` with the settings that trained the model, defaults filled in."""
@@ -71,9 +72,14 @@ OF_TASK = tuple(name for name, setting in SETTINGS.items() if setting.of_task)
 
 
 LEFT = (
-    "environment.json", "rounds.parquet", "clients.parquet", "layers.parquet", "model.safetensors",
-    "payloads", "replies",
-)  # fmt: skip
+    "environment.json",
+    "rounds.parquet",
+    "clients.parquet",
+    "layers.parquet",
+    "model.safetensors",
+    "payloads",
+    "replies",
+)
 """The files of a run whose digests are in `summary.json`. `config.toml` is compared with the
 settings of the command, and `final` has digests of its own."""
 

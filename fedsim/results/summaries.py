@@ -50,17 +50,19 @@ class SummaryRecord:
     task: str = column("text", "the task, as in the settings")
     method: str = column("text", "the method in full")
     temporal: int = column(
-        "iterations", "n: local iterations per round; with `--local-epochs` E, epochs per round; "
+        "iterations",
+        "n: local iterations per round; with `--local-epochs` E, epochs per round; "
         "with `--local-seconds` 1",
     )
     gradient: float = column("share", "p: the fraction of entries that is sent")
     seed: int = column("number", "seed of the run")
     clients: int = column("clients", "clients of the federation")
     iterations: int = column(
-        "iterations", "local iterations of each client that is in every round; where clients do "
+        "iterations",
+        "local iterations of each client that is in every round; where clients do "
         "unlike numbers, of the fastest (`pace`) or their mean (`--local-epochs`, "
         "`--local-seconds`)",
-    )  # fmt: skip
+    )
     rounds: int = column("rounds", "communication rounds")
     parameters: int = column("entries", "entries of the model")
     trained_parameters: int = column("entries", "entries of the model that are trained")
@@ -86,20 +88,21 @@ class SummaryRecord:
     up_content_bits_per_client: float = _of_federation("up_content_bits")
     down_wire_bits_per_client: float = _of_federation("down_wire_bits")
     ratio_wire: float = column(
-        "times", "32 bits per trained entry and iteration behind a used update, over "
-        "`up_wire_bits`",
-    )  # fmt: skip
+        "times",
+        "32 bits per trained entry and iteration behind a used update, over `up_wire_bits`",
+    )
     ratio_content: float = column(
-        "times", "32 bits per trained entry and iteration behind a used update, over "
-        "`up_content_bits`",
-    )  # fmt: skip
+        "times",
+        "32 bits per trained entry and iteration behind a used update, over `up_content_bits`",
+    )
     ratio_both: float = column(
-        "times", "64 bits per trained entry and iteration behind a used update, over "
+        "times",
+        "64 bits per trained entry and iteration behind a used update, over "
         "`up_wire_bits` and `down_wire_bits` together",
-    )  # fmt: skip
+    )
     total_sparsity: float = column(
-        "share", "p / n; with `--local-epochs` or `--local-seconds` n is the mean of what clients "
-        "did",
+        "share",
+        "p / n; with `--local-epochs` or `--local-seconds` n is the mean of what clients did",
     )
     up_sent: float = _of_each("up_sent")
     up_share: float = column(
@@ -122,10 +125,12 @@ class SummaryRecord:
 class SummaryDetails:
     """Further columns, which come after the others where a run has them."""
 
-    local_epochs: int = column("epochs", "E: epochs per round of each client's samples",
-                               WITH_EPOCHS)  # fmt: skip
-    local_seconds: float = column("seconds", "simulated time that each client trains per round",
-                                  WITH_SECONDS)  # fmt: skip
+    local_epochs: int = column(
+        "epochs", "E: epochs per round of each client's samples", WITH_EPOCHS
+    )
+    local_seconds: float = column(
+        "seconds", "simulated time that each client trains per round", WITH_SECONDS
+    )
     scored_samples: int = column("samples", "test samples that an evaluation scores")
     clients: ClientScores
     more: dict[str, float] = columns_by_prefix(
@@ -140,27 +145,31 @@ class SummaryDetails:
     down_side_bits: float = _of_each("down_side_bits")
     down_order_bits: float = _of_each("down_order_bits")
     failed_clients: str = column(
-        "text", "clients whose replies were not used for a reason that the settings do not make",
+        "text",
+        "clients whose replies were not used for a reason that the settings do not make",
         "where there are such",
-    )  # fmt: skip
+    )
     down_sampler_bits: float = _of_each("down_sampler_bits")
     held: int = column(
-        "clients", "at the end: clients whose last update is neither applied nor lost",
+        "clients",
+        "at the end: clients whose last update is neither applied nor lost",
         WAITING,
-    )  # fmt: skip
+    )
     held_norm: float = column(
-        "of the model", "L2 norm of the mean residual over all clients at the end",
+        "of the model",
+        "L2 norm of the mean residual over all clients at the end",
         WAITING,
-    )  # fmt: skip
+    )
     sim_seconds: float = column("seconds", "simulated time of the run", NETWORK)
     edge_up_bits: float = column("bits", "payloads from all edge servers to the server", TREE)
     edge_down_bits: float = column("bits", "payloads from the server to all edge servers", TREE)
     energy_joules: float = column("joules", "energy of all clients together", ENERGY)
     epsilon: float = column(
-        "nats", "at the end: differential privacy of a client who was in every round, at the "
+        "nats",
+        "at the end: differential privacy of a client who was in every round, at the "
         "strategy's `delta`, by the noise and without sampling; if the noise were secret",
         PRIVATE,
-    )  # fmt: skip
+    )
 
 
 TABLES: dict[str, tuple[ColumnSpec, ...]] = {

@@ -17,8 +17,13 @@ STATUSES = ("done", "failed", "stopped")
 REACHED = "the target is reached"
 """The ``error`` of a run that was stopped because it had come to where it was to come."""
 
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false",
-          dict: "a table"}  # fmt: skip
+_WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a table",
+}
 _FROM_ONE = ("temporal", "clients")
 _SIGNED = ("metric", "loss")
 _METHOD_FACTS = {"form": str, "whole": str, "masks": bool}

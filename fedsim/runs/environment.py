@@ -10,9 +10,16 @@ from fedsim.ground.version import VERSION
 
 PACKAGE = "fedsim-lab"
 RECORDED_PACKAGES = (
-    "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
-    "scikit-learn", "flwr-datasets",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "flwr",
+    "ray",
+    "numba",
+    "numpy",
+    "pandas",
+    "scikit-learn",
+    "flwr-datasets",
+)
 
 
 def describe_environment() -> dict[str, Any]:

@@ -80,9 +80,14 @@ class Trials:
         """A trainer, an update, and the seconds of a local iteration and of an evaluation."""
         plan = config.plan
         alike = (
-            id(plan.task), plan.batch_size, plan.partition, plan.clients, config.training,
-            config.evaluation, config.machine.device,
-        )  # fmt: skip
+            id(plan.task),
+            plan.batch_size,
+            plan.partition,
+            plan.clients,
+            config.training,
+            config.evaluation,
+            config.machine.device,
+        )
         if alike not in self._trials:
             trainer = Trainer(config, ClientData.of(config))
             weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}

@@ -99,8 +99,11 @@ def same_files(
     if unknown := [what for what in contents.file_digests(content) if what not in stored]:
         remarks[UNKNOWN] = "; ".join(unknown)
     began = contents.recorded_content(out, contents.START)
-    if other := [f"{what}: {began[what]} there, {x} here" for what, x in start.items()
-                 if began.get(what, x) != x]:  # fmt: skip
+    if other := [
+        f"{what}: {began[what]} there, {x} here"
+        for what, x in start.items()
+        if began.get(what, x) != x
+    ]:
         remarks[_OTHER_START] = "; ".join(other)
     return remarks
 
@@ -169,8 +172,10 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     changes = setting_differences(before, now)
     if not changes:
         return
-    differ = [f"{name} {_text_of(name, a)} there, {_text_of(name, b)} here"
-              for name, (a, b) in changes.items()]  # fmt: skip
+    differ = [
+        f"{name} {_text_of(name, a)} there, {_text_of(name, b)} here"
+        for name, (a, b) in changes.items()
+    ]
     cure = "choose another folder"
     if before.training.momentum_masking == FORMER and MASKING in changes:
         cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"

@@ -164,9 +164,12 @@ def _kernels(name: str) -> MachinePart:
 def _data(name: str) -> MachinePart:
     setting = os.environ.get("FEDSIM_DATA")
     if not setting:
-        return MachinePart(name, "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
-                    "set FEDSIM_DATA to a folder of data sets, or give --data, for other tasks: "
-                    "docs/tasks.md")  # fmt: skip
+        return MachinePart(
+            name,
+            "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
+            "set FEDSIM_DATA to a folder of data sets, or give --data, for other tasks: "
+            "docs/tasks.md",
+        )
     folder = Path(setting)
     if not folder.is_dir():
         lost = f"digits; $FEDSIM_DATA is {setting}, which is not a folder"
@@ -201,13 +204,18 @@ def _memory(name: str) -> MachinePart:
 def _telemetry(name: str) -> MachinePart:
     """Flower sends with "1" alone, and Ray without its variable or with "1"."""
     flower, ray = "FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"
-    on = [f"{title}'s ({variable}={quiet.ENVIRONMENT[variable]} in the environment)"
-          for title, variable in (("Flower", flower), ("Ray", ray))
-          if quiet.ENVIRONMENT.get(variable) == "1"]  # fmt: skip
+    on = [
+        f"{title}'s ({variable}={quiet.ENVIRONMENT[variable]} in the environment)"
+        for title, variable in (("Flower", flower), ("Ray", ray))
+        if quiet.ENVIRONMENT.get(variable) == "1"
+    ]
     if quiet.FLOWER_FIRST and flower not in quiet.ENVIRONMENT:
         on.append(f"Flower's (flwr was imported before fedsim, without {flower})")
-    lacking = [f"{variable}=0" for variable in (flower, ray) if quiet.ENVIRONMENT.get(variable) in
-               (None, "1")]  # fmt: skip
+    lacking = [
+        f"{variable}=0"
+        for variable in (flower, ray)
+        if quiet.ENVIRONMENT.get(variable) in (None, "1")
+    ]
     advice = f"`export {' '.join(lacking)}` turns it off" if lacking else ""
     if on:
         return MachinePart(name, f"on: {', '.join(on)}", advice)

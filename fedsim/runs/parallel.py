@@ -79,18 +79,22 @@ def stacked_runs(work: Iterable[RunSpec], jobs: int = 1) -> list[RunGroup]:
 
 
 def run_here(
-    work: Iterable[RunSpec], progress: ProgressCallback | None, ended: Ended = lambda name: None,
+    work: Iterable[RunSpec],
+    progress: ProgressCallback | None,
+    ended: Ended = lambda name: None,
     grouped: Grouping = one_by_one,
-) -> None:  # fmt: skip
+) -> None:
     """Runs each in this process; a run that fails leaves that in its folder.
 
     ``work`` is asked for a run when the one before has ended, unless it is ``grouped`` otherwise.
     """
     for item in grouped(work):
-        attempt_together([
-            (config, folder, Several([] if progress is None else [Named(name, progress)]))
-            for name, config, folder in item
-        ])  # fmt: skip
+        attempt_together(
+            [
+                (config, folder, Several([] if progress is None else [Named(name, progress)]))
+                for name, config, folder in item
+            ]
+        )
         for name, *_ in item:
             ended(name)
 
@@ -142,9 +146,12 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
 
 
 def run_on_ray(
-    work: Iterable[RunSpec], jobs: int, address: str | None, progress: ProgressCallback | None,
+    work: Iterable[RunSpec],
+    jobs: int,
+    address: str | None,
+    progress: ProgressCallback | None,
     ended: Ended = lambda name: None,
-) -> None:  # fmt: skip
+) -> None:
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
     ``work`` returns the next run when one can begin, after ``ended`` was called for all before.
@@ -236,8 +243,12 @@ def _goes_on(task: Any, item: RunSpec, tries: "Counter[str]", again: list[RunSpe
         else:
             logging.getLogger("fedsim").warning(
                 "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
-                "of %d", name, type(error).__name__, tries[name] + 1, TRIES,
-            )  # fmt: skip
+                "of %d",
+                name,
+                type(error).__name__,
+                tries[name] + 1,
+                TRIES,
+            )
             again.append(item)
     except OSError as error:  # the others may fit there
         record(config, folder, error)

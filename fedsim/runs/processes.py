@@ -42,10 +42,15 @@ _COMPILES = "compiles"
 
 @children_waited()
 def run_beside(
-    work: Iterable[RunSpec], jobs: int | None, address: str | None,
+    work: Iterable[RunSpec],
+    jobs: int | None,
+    address: str | None,
     progress: ProgressCallback | None,
-    ended: Ended = lambda name: None, *, on_gpu: bool = False, grouped: Grouping = one_by_one,
-) -> None:  # fmt: skip
+    ended: Ended = lambda name: None,
+    *,
+    on_gpu: bool = False,
+    grouped: Grouping = one_by_one,
+) -> None:
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
     Args:
@@ -141,8 +146,11 @@ def _run_forked(
                     if tries[names[0]] < TRIES:
                         logging.getLogger("fedsim").warning(
                             "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
-                            ", ".join(names), reason, tries[names[0]] + 1, TRIES,
-                        )  # fmt: skip
+                            ", ".join(names),
+                            reason,
+                            tries[names[0]] + 1,
+                            TRIES,
+                        )
                         again.append(worker.item)
                         continue
                     for _, config, folder in worker.item:
@@ -208,8 +216,7 @@ def _serve(line: Connection) -> None:
 
     with compiling_told(lambda _: tell(_COMPILES)):
         while (group := line.recv()) is not None:
-            attempt_together([
-                (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in group
-            ])  # fmt: skip
+            attempt_together(
+                [(sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in group]
+            )
             line.send(None)
-

@@ -46,10 +46,12 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
         'the last round has 6 of 7 iterations: --iterations 21 makes it whole'
     """
     plans = [
-        config.plan for config in configs
-        if config.stop_at_bits is None and config.stop_at_joules is None
+        config.plan
+        for config in configs
+        if config.stop_at_bits is None
+        and config.stop_at_joules is None
         and (config.controller is None or "n" not in parse_controller(config.controller).moves)
-    ]  # fmt: skip
+    ]
     pairs = {(plan.temporal, plan.iterations % plan.temporal) for plan in plans}
     if not any(left for _, left in pairs):
         return ""
@@ -205,10 +207,13 @@ class Bars:
         self.rounds, self.metric = rounds, metric
         self.console = Console(stderr=True, quiet=quiet)
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24),
-            TextColumn("{task.fields[line]}"), Remaining(),
-            console=self.console, disable=not self.console.is_terminal,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[line]}"),
+            Remaining(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
         self._inside = ExitStack()
         self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
@@ -227,9 +232,11 @@ class Bars:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if self._starting is not None:  # there was nothing to do
             self._bars.remove_task(self._starting)
         self._bars.stop()

@@ -88,9 +88,12 @@ class Folder:
                 file.write(f"{title}\n{without_home(encodable(trace))}\n\n")
 
     def round(
-        self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None,
+        self,
+        number: int,
+        traffic: RoundTraffic,
+        memory: Callable[[], Checkpoint] | None,
         always: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
 
         With them go the replies that ``RecordingGrid`` has seen (``fedsim.runs.replies``).
@@ -142,9 +145,13 @@ class RunRecords:
     """
 
     def __init__(
-        self, config: RunConfig, follower: Callback, states: Memories | None = None,
-        before: Checkpoint | None = None, folder: Folder | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        config: RunConfig,
+        follower: Callback,
+        states: Memories | None = None,
+        before: Checkpoint | None = None,
+        folder: Folder | None = None,
+    ) -> None:
         self.config, self.follower, self.states, self.folder = config, follower, states, folder
         self._before = before
         self.rows, self.client_rows, self.layer_rows = Rows(), Rows(), Rows()
@@ -185,9 +192,12 @@ class RunRecords:
         return self.states is not None and not self.states.is_local
 
     def round(
-        self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
+        self,
+        row: dict[str, Any],
+        clients: Iterable[dict[str, Any]],
+        traffic: RoundTraffic,
         server: Server,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """See ``Recorder.round``."""
         self.rows.append(row)
         follower_row = self._for_follower(row)
@@ -237,13 +247,15 @@ class RunRecords:
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
         tables = (
-            ("rounds", self.rows, RoundRecord), ("clients", self.client_rows, ClientRecord),
+            ("rounds", self.rows, RoundRecord),
+            ("clients", self.client_rows, ClientRecord),
             ("layers", self.layer_rows, LayerRecord),
-        )  # fmt: skip
+        )
         return {
             name: typed(rows.frame(), record)
-            for name, rows, record in tables if rows or name != "layers"
-        }  # fmt: skip
+            for name, rows, record in tables
+            if rows or name != "layers"
+        }
 
     def failures(self) -> dict[str, Any]:
         """The columns of a summary that count replies which were not used; none before a round."""

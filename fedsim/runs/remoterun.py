@@ -124,5 +124,6 @@ def warn_of_unshared_folders(remote_run: RemoteRun) -> None:
         logging.getLogger("fedsim").warning(
             "%s is not the same folder on %s: the files of runs there come home through Ray, "
             "checkpoints as they are made, all others when a run has ended",
-            remote_run.archive.home, ", ".join(sorted(hosts)),
-        )  # fmt: skip
+            remote_run.archive.home,
+            ", ".join(sorted(hosts)),
+        )

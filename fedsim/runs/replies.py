@@ -149,8 +149,10 @@ class ReplyStore:
         """Writes what has come since the last round, whose used payloads are written."""
         used = {
             (part.round, client, part.place.partition("-step-")[0])
-            for part in traffic.parts for client, up in part.uplinks.items() if not up.earlier_round
-        }  # fmt: skip
+            for part in traffic.parts
+            for client, up in part.uplinks.items()
+            if not up.earlier_round
+        }
         for (number, client), replies in self._unwritten.items():
             place = place_of(self.folder, number)
             place.parent.mkdir(exist_ok=True)
@@ -195,8 +197,9 @@ class ReplyStore:
         data = {
             (shard, key): self._file(client, number, shard, ending, part[key])
             for shard, part in values["parts"].items()
-            for key, ending in REPLY_FILES.items() if key in part
-        }  # fmt: skip
+            for key, ending in REPLY_FILES.items()
+            if key in part
+        }
         return Reply(_content(values["parts"], data), pulled_at)
 
     def _file(self, client: int, number: int, shard: str, ending: str, digest: str) -> bytes:
@@ -252,15 +255,19 @@ def _parts(content: RecordDict) -> Iterator[tuple[str, dict[str, Any]]]:
     """Numbers, settings, side payloads in hex, and digests of what is in files, by shard."""
     for shard, part in _shards(content):
         settings = {k: v for k, v in part[KEY].items() if k not in ("payload", "bytes")}
-        yield shard, {
-            "metrics": dict(part.get(METRICS, {})),
-            "settings": {k: v for k, v in settings.items() if not isinstance(v, bytes)},
-            "beside": {
-                k: v.hex() for k, v in settings.items()
-                if isinstance(v, bytes) and k not in REPLY_FILES
+        yield (
+            shard,
+            {
+                "metrics": dict(part.get(METRICS, {})),
+                "settings": {k: v for k, v in settings.items() if not isinstance(v, bytes)},
+                "beside": {
+                    k: v.hex()
+                    for k, v in settings.items()
+                    if isinstance(v, bytes) and k not in REPLY_FILES
+                },
+                **{_KEYS[end]: digest_of(x) for name, end, x in _files(content) if name == shard},
             },
-            **{_KEYS[end]: digest_of(x) for name, end, x in _files(content) if name == shard},
-        }
+        )
 
 
 def _files(content: RecordDict | Error) -> Iterator[tuple[str, str, bytes]]:

@@ -141,6 +141,7 @@ def _joined(parts: Sequence[Mapping[str, ColumnValues]], name: str) -> ColumnVal
         return np.concatenate(numbers)
     lengths = [len(next(iter(part.values()))) for part in parts]
     return [
-        value for column, many in zip(columns, lengths, strict=True)
+        value
+        for column, many in zip(columns, lengths, strict=True)
         for value in ([np.nan] * many if column is None else _values(column))
-    ]  # fmt: skip
+    ]

@@ -181,9 +181,7 @@ def on_actors(config: RunConfig, address: str | None) -> tuple[Memories, Engine]
     return states, on_ray
 
 
-def grid_of(
-    config: RunConfig, states: InProcess, lockstep: Lockstep | None = None
-) -> LocalGrid:
+def grid_of(config: RunConfig, states: InProcess, lockstep: Lockstep | None = None) -> LocalGrid:
     """The in-process grid of a run.
 
     Args:
@@ -198,10 +196,15 @@ def grid_of(
     train = Stack.train_all if lockstep is None else lockstep.train
     answer_several = make_answer_several(config, states, train)
     return LocalGrid(
-        forked or app_of(states), config.plan.clients, 0 if lockstep else workers, answer_several,
-        at_once(config), numbered=True, together=workers < _MANY,
+        forked or app_of(states),
+        config.plan.clients,
+        0 if lockstep else workers,
+        answer_several,
+        at_once(config),
+        numbered=True,
+        together=workers < _MANY,
         end=forked.close if forked else lambda: None,
-    )  # fmt: skip
+    )
 
 
 def check_run(config: RunConfig) -> None:
@@ -216,9 +219,13 @@ def check_run(config: RunConfig) -> None:
 @children_waited()
 @flower_quiet()
 def carry_out(
-    config: RunConfig, out: Path | None, states: Memories, engine: Engine,
-    follower: Callback, extendable: bool = True,
-) -> RunResult:  # fmt: skip
+    config: RunConfig,
+    out: Path | None,
+    states: Memories,
+    engine: Engine,
+    follower: Callback,
+    extendable: bool = True,
+) -> RunResult:
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
     The server works on one torch thread, as every worker does. ``extendable``: whether a small
@@ -250,9 +257,13 @@ def check_kept(config: RunConfig) -> None:
 
 
 def _trained(
-    config: RunConfig, folder: Folder | None, states: Memories, engine: Engine,
-    follower: Callback, extendable: bool = False,
-) -> RunResult:  # fmt: skip
+    config: RunConfig,
+    folder: Folder | None,
+    states: Memories,
+    engine: Engine,
+    follower: Callback,
+    extendable: bool = False,
+) -> RunResult:
     server, records = server_of(config, states, follower, folder)
     description, path = describe_run(config, server.trainer), folder.path if folder else None
     try:
@@ -300,9 +311,12 @@ def _leave(folder: Path, records: RunRecords, summary: dict[str, Any], trace: st
 
 
 def server_of(
-    config: RunConfig, states: Memories, follower: Callback,
-    folder: Folder | None = None, before: Checkpoint | None = None,
-) -> tuple[Server, RunRecords]:  # fmt: skip
+    config: RunConfig,
+    states: Memories,
+    follower: Callback,
+    folder: Folder | None = None,
+    before: Checkpoint | None = None,
+) -> tuple[Server, RunRecords]:
     """The server of a run and its records: from the start, from ``before`` or the folder's."""
     heap.keep()
     trainer = Trainer(config, ClientData.of(config))
@@ -381,5 +395,5 @@ def summary_of(description: dict[str, Any], records: RunRecords, server: Server)
     epochs = records.config.plan.by_client
     results = totals(
         tables["rounds"], tables["clients"], description, entries, controlled, epochs, held
-    )  # fmt: skip
+    )
     return description | results | {"status": "done", "error": None}

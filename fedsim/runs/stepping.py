@@ -72,9 +72,11 @@ class Federation:
     """
 
     def __init__(
-        self, config: RunConfig, state: RunState | None = None,
+        self,
+        config: RunConfig,
+        state: RunState | None = None,
         callbacks: Iterable[Callback | Callable[[RoundRow], Any]] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         expect(config, RunConfig, "Federation()")
         if config.machine.engine != "local":
             raise UsageError(
@@ -171,7 +173,9 @@ class Federation:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()

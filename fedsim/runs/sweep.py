@@ -192,7 +192,9 @@ def _prepared(cells: Sequence[Cell], out: Path) -> list[RunSpec]:
 
 
 def _run_waiting(
-    waiting: list[RunSpec], jobs: int | None, ray_address: str | None,
+    waiting: list[RunSpec],
+    jobs: int | None,
+    ray_address: str | None,
     progress: Reporter | bool | None,
 ) -> None:
     if not waiting:
@@ -216,8 +218,11 @@ def _summarized(
 ) -> list[dict[str, Any]]:
     """Writes the tables of all cells that have ended; returns the summaries of those chosen."""
     summaries = {cell.name: _summary(cell, out) for cell in chosen_cells}
-    others = {cell.name: _summary(cell, out) for cell in cells
-              if cell.name not in summaries and _file(cell, out).exists()}  # fmt: skip
+    others = {
+        cell.name: _summary(cell, out)
+        for cell in cells
+        if cell.name not in summaries and _file(cell, out).exists()
+    }
     written = summaries | others
     write_summary(out, [written[cell.name] for cell in cells if cell.name in written])
     return [*summaries.values()]
@@ -299,9 +304,13 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
 
 
 def _alike(
-    out: Path, recorded_facts: dict[tuple[str, str], tuple[str, str]], cell: str, task: str,
-    content: Content, strategy: str,
-) -> None:  # fmt: skip
+    out: Path,
+    recorded_facts: dict[tuple[str, str], tuple[str, str]],
+    cell: str,
+    task: str,
+    content: Content,
+    strategy: str,
+) -> None:
     """Refuses a cell whose task's files held something else for one of ``recorded_facts``."""
     for what, digest in file_digests(content, strategy).items():
         other, before = recorded_facts.setdefault((task, what), (cell, digest))
@@ -382,8 +391,10 @@ def _masked_as_before(config: SweepConfig) -> SweepConfig:
     """The grid with the masking of 0.1.0 in the place of ``auto``, but where it varies both."""
     if FORMER in config.vary.get(MASKING, ()):
         return config
-    vary = {name: tuple(map(former, values)) if name == MASKING else values
-            for name, values in config.vary.items()}  # fmt: skip
+    vary = {
+        name: tuple(map(former, values)) if name == MASKING else values
+        for name, values in config.vary.items()
+    }
     return replace(config, base=masks.as_before(config.base), vary=vary)
 
 
@@ -460,16 +471,26 @@ def shared_digest(config: SweepConfig, files: bool = True) -> str:
         return _off_grid(config.base).digest_of(files)
     left = {"temporal", "gradient", "seed", *config.vary}
     shared = {
-        name: value for name, value in config.base.flat().items()
+        name: value
+        for name, value in config.base.flat().items()
         if (SETTINGS[name].result or name == "rounds")  # which stand for iterations
-        and name not in left and value != SETTINGS[name].default
-    }  # fmt: skip
+        and name not in left
+        and value != SETTINGS[name].default
+    }
     plan = config.base.plan
-    places = {"task": plan.task.name, "strategy": name_of(plan.strategy),
-              "sampler": name_of(plan.sampler)}  # fmt: skip
+    places = {
+        "task": plan.task.name,
+        "strategy": name_of(plan.strategy),
+        "sampler": name_of(plan.sampler),
+    }
     shared |= {name: places[name] for name in places.keys() & shared.keys()}
-    of = {"task": "task", "data": "task", "strategy": "strategy", "sampler": "sampler",
-          "rows": "method"}  # fmt: skip
+    of = {
+        "task": "task",
+        "data": "task",
+        "strategy": "strategy",
+        "sampler": "sampler",
+        "rows": "method",
+    }
     content = {k: digest for k, digest in config.base.content.items() if of[k] not in config.vary}
     values = tables(shared) | {"vary": sorted(config.vary)}
     return digest_of_values(values | ({CONTENT: content} if content and files else {}))

@@ -16,10 +16,14 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 
 def totals(
-    rounds: pd.DataFrame, clients: pd.DataFrame, description: Mapping[str, Any],
-    entries: int | None, controlled: bool, epochs: bool,
+    rounds: pd.DataFrame,
+    clients: pd.DataFrame,
+    description: Mapping[str, Any],
+    entries: int | None,
+    controlled: bool,
+    epochs: bool,
     unapplied: Mapping[str, float] = MappingProxyType({}),
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The columns of a summary that follow from the tables.
 
     Args:

@@ -12,7 +12,15 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.search.sizes import Sizes
 
 __all__ = [
-    "OWN_CODER", "Curve", "Mean", "Sizes", "ended", "mean", "read_curve", "select_methods", "tied",
-]  # fmt: skip
+    "OWN_CODER",
+    "Curve",
+    "Mean",
+    "Sizes",
+    "ended",
+    "mean",
+    "read_curve",
+    "select_methods",
+    "tied",
+]
 
 make_lazy(__name__)

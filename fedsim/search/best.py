@@ -10,6 +10,7 @@ from fedsim.settings.versions import stamped
 
 _ALWAYS = ("task", "method", "temporal", "seed")
 
+
 def to_toml(final: Finalist, goal: Goal) -> str:
     """The run of a finalist's first fresh seed on all training samples, and what it came to.
 
@@ -28,9 +29,10 @@ def to_toml(final: Finalist, goal: Goal) -> str:
         if not isinstance(part, str) and not part.place:
             lines.append(f"The {name} is made in Python: run it from there, with these settings.")
     settings = {
-        name: value for name, value in config.flat().items()
-        if name in _ALWAYS or (SETTINGS[name].result and name != "device"
-                               and value != SETTINGS[name].default)
-    }  # fmt: skip
+        name: value
+        for name, value in config.flat().items()
+        if name in _ALWAYS
+        or (SETTINGS[name].result and name != "device" and value != SETTINGS[name].default)
+    }
     written = tomli_w.dumps(stamped(tables(settings)))
     return "".join(f"# {line}\n" for line in lines) + "\n" + written

@@ -276,9 +276,11 @@ def point_text(params: Params) -> str:
 def outcome(curve: Curve, goal: Goal, reason: str) -> str:
     """The outcome of a trial, in words."""
     point = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
-    score = "no evaluation" if point is None else (
-        f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}"
-    )  # fmt: skip
+    score = (
+        "no evaluation"
+        if point is None
+        else (f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}")
+    )
     return score + (f" ({reason})" if reason else "")
 
 
@@ -313,8 +315,14 @@ def _place(config: RunConfig, space: Space) -> Params | None:
                 and space.base.but(method=text(pipeline)).identity()
             )
             if identity and identity.get("momentum_masking") == masked:
-                return {"method": method, "coder": coder, "temporal": config.temporal,
-                        "gradient": p, **rates, **below}  # fmt: skip
+                return {
+                    "method": method,
+                    "coder": coder,
+                    "temporal": config.temporal,
+                    "gradient": p,
+                    **rates,
+                    **below,
+                }
     return None
 
 

@@ -108,9 +108,10 @@ def select_finalists(study: Study, limit: int = ON_FRONT) -> list[FrozenTrial]:
     if study.space.goal.front:
         points = [(np.array(t.values), t) for t in trials]  # none is as good in both, better in one
         front = [
-            t for values, t in points
+            t
+            for values, t in points
             if not any((point <= values).all() and (point < values).any() for point, _ in points)
-        ]  # fmt: skip
+        ]
         ranked = sorted(front, key=lambda t: t.values[0])
     else:
         ranked = [t for t in trials if t.values[0] < NOT_REACHED] or trials
@@ -143,7 +144,12 @@ class Bracket:
 
 
 def fit_bracket(
-    study: Study, out: Path, seeds: int, jobs: int, left: float = inf, pace: float = _PACE,
+    study: Study,
+    out: Path,
+    seeds: int,
+    jobs: int,
+    left: float = inf,
+    pace: float = _PACE,
     ran: Container[str] = (),
 ) -> Bracket:
     """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
@@ -168,9 +174,15 @@ def fit_bracket(
 
 
 def run_bracket(
-    study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, limits: Limits,
-    say: Say, standings: Standings | None = None,
-) -> tuple[list[Finalist], str]:  # fmt: skip
+    study: Study,
+    out: Path,
+    seeds: int,
+    jobs: int,
+    ray_address: str | None,
+    limits: Limits,
+    say: Say,
+    standings: Standings | None = None,
+) -> tuple[list[Finalist], str]:
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
 
     There are as many finalists and seeds as the time allows, which the returned text reports; runs
@@ -229,9 +241,14 @@ def _of(count: int, total: int, what: str) -> str:
 
 
 def _run(
-    study: Study, waiting: Sequence[RunSpec], jobs: int, ray_address: str | None, limits: Limits,
-    say: Say, on_end: Ended,
-) -> None:  # fmt: skip
+    study: Study,
+    waiting: Sequence[RunSpec],
+    jobs: int,
+    ray_address: str | None,
+    limits: Limits,
+    say: Say,
+    on_end: Ended,
+) -> None:
     """Runs what waits until the time is over; ``on_end`` of each that has ended."""
     ends = 0
 
@@ -244,8 +261,11 @@ def _run(
     def progress(name: str, row: dict[str, Any]) -> str | None:
         if row["last"]:
             return None
-        return REACHED if study.space.goal.reached(row["metric"]) else (
-            OVER if limits.left() <= 0 else None)  # fmt: skip
+        return (
+            REACHED
+            if study.space.goal.reached(row["metric"])
+            else (OVER if limits.left() <= 0 else None)
+        )
 
     def ended(name: str) -> None:
         nonlocal ends
@@ -261,8 +281,10 @@ def _run(
         run_beside(in_time(), jobs, ray_address, progress, ended, on_gpu=on_gpu)
     left = sum(not _done(folder) for _, _, folder in waiting)
     if left and limits.left() <= 0:
-        say(f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
-            "command with more --time does them")  # fmt: skip
+        say(
+            f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
+            "command with more --time does them"
+        )
     elif left:
         say(f"finals: {left} of {len(waiting)} runs failed; the same command runs them again")
 
@@ -289,9 +311,14 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
     curve = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
-        trial.number, space.used(trial.params), space.goal.point(curve),
-        _seed_scores(space.goal, runs[::2]), _seed_scores(space.goal, runs[1::2]), False, config,
-    )  # fmt: skip
+        trial.number,
+        space.used(trial.params),
+        space.goal.point(curve),
+        _seed_scores(space.goal, runs[::2]),
+        _seed_scores(space.goal, runs[1::2]),
+        False,
+        config,
+    )
 
 
 def _seed_scores(goal: Goal, runs: Sequence[Curve]) -> SeedScores:

@@ -74,9 +74,11 @@ class Goal:
         if self.target is not None and self.name in units.FRACTIONS:
             wrong = not 0 < self.target <= 1
         if wrong:
-            raise UsageError(f"--target is {self.target}: {self.name} lies in (0, 1]"
-                             if self.name in units.FRACTIONS else
-                             f"--target is {self.target}: give a number")  # fmt: skip
+            raise UsageError(
+                f"--target is {self.target}: {self.name} lies in (0, 1]"
+                if self.name in units.FRACTIONS
+                else f"--target is {self.target}: give a number"
+            )
 
     @property
     def front(self) -> bool:

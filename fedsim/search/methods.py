@@ -16,9 +16,15 @@ from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 
 OWN_CODER = "own"
 CODERS = (
-    OWN_CODER, "golomb | fixed", "golomb | huffman", "golomb | ans", "ans | ans",
-    "huffman | huffman", "context | fixed", "context | ans",
-)  # fmt: skip
+    OWN_CODER,
+    "golomb | fixed",
+    "golomb | huffman",
+    "golomb | ans",
+    "ans | ans",
+    "huffman | huffman",
+    "context | fixed",
+    "context | ans",
+)
 """Coders of positions and symbols; own: as the method has them. All are lossless."""
 
 _AS_PUBLISHED = (
@@ -31,10 +37,15 @@ _AS_PUBLISHED = (
 """Published methods without a name as a whole: parts, as their papers have them."""
 
 _SUMS = (
-    "bfloat16", "qsgd(15) | huffman", "minmax(16) | huffman",
-    "ef(topk({p}) | bfloat16 | golomb)", "ef(flat(topk({p}) | cnat | golomb))",
-    "ef(flat(one_sided({p}) | mean | golomb))", "randk({p}) | cnat", "gspar({p}) | cnat | golomb",
-)  # fmt: skip
+    "bfloat16",
+    "qsgd(15) | huffman",
+    "minmax(16) | huffman",
+    "ef(topk({p}) | bfloat16 | golomb)",
+    "ef(flat(topk({p}) | cnat | golomb))",
+    "ef(flat(one_sided({p}) | mean | golomb))",
+    "randk({p}) | cnat",
+    "gspar({p}) | cnat | golomb",
+)
 """Methods of ``all`` in addition to the published ones: combinations that no paper has."""
 
 _SERVED = ("fetchsgd", "fedscalar")

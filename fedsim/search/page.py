@@ -28,10 +28,15 @@ _SHARES = (
 
 
 def search_page(
-    frame: pd.DataFrame, methods: pd.DataFrame, finalists: Sequence[Finalist],
-    winner: Finalist | None, goal: Goal, mattered: str | Mapping[str, optuna.Study],
-    facts: dict[str, str], left: dict[str, str],
-) -> str:  # fmt: skip
+    frame: pd.DataFrame,
+    methods: pd.DataFrame,
+    finalists: Sequence[Finalist],
+    winner: Finalist | None,
+    goal: Goal,
+    mattered: str | Mapping[str, optuna.Study],
+    facts: dict[str, str],
+    left: dict[str, str],
+) -> str:
     """The HTML document of a search; it needs no other file and no network.
 
     Args:

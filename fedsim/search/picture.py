@@ -49,9 +49,12 @@ def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", limit: int = NAME
 
 
 def chart(
-    frame: pd.DataFrame, finalists: Sequence[Finalist], winner: Finalist | None, goal: Goal,
+    frame: pd.DataFrame,
+    finalists: Sequence[Finalist],
+    winner: Finalist | None,
+    goal: Goal,
     task: str,
-) -> Chart:  # fmt: skip
+) -> Chart:
     """A mark per trial in its method's colour, hollow where the trial was ended early.
 
     Of many methods those of the front and of the best trials have colours, the others are grey.
@@ -81,21 +84,38 @@ def chart(
         if (mean := final.held.metric()).count:
             half = 0.0 if isnan(mean.half) else mean.half
             score = units.score(mean.value, goal.name)
-            stars.append(Marks(
-                x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
-                low=np.array([mean.value - half]), high=np.array([mean.value + half]),
-                look=Look("#000000" if final is winner else "#999999", 0, _STAR),
-                name="winner, held-out samples" if final is winner else "", direct_label=False,
-                texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
-                       f"{score} at {units.bits(final.held.bits())}"],
-            ))  # fmt: skip
+            stars.append(
+                Marks(
+                    x=[final.held.bits()],
+                    y=np.array([mean.value]),
+                    kind="points",
+                    size=9,
+                    low=np.array([mean.value - half]),
+                    high=np.array([mean.value + half]),
+                    look=Look("#000000" if final is winner else "#999999", 0, _STAR),
+                    name="winner, held-out samples" if final is winner else "",
+                    direct_label=False,
+                    texts=[
+                        f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
+                        f"{score} at {units.bits(final.held.bits())}"
+                    ],
+                )
+            )
     marks += stars[::-1]  # the winner last: it lies on top
     ends = {"trial, validation samples": [False], "trial that was ended early": [True]}
-    marks += [Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
-              for name, hollow in ends.items()]  # fmt: skip
+    marks += [
+        Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
+        for name, hollow in ends.items()
+    ]
     if len(stars) > (winner is not None):
-        marks.append(Marks(kind="points", look=Look("#999999", 0, _STAR), size=9,
-                           name="finalist, held-out samples"))  # fmt: skip
+        marks.append(
+            Marks(
+                kind="points",
+                look=Look("#999999", 0, _STAR),
+                size=9,
+                name="finalist, held-out samples",
+            )
+        )
     if goal.budget is not None:
         marks.append(limit_of(f"budget {units.round_bits(goal.budget)}"))
     if goal.target is not None:
@@ -104,10 +124,14 @@ def chart(
     if winner is not None:
         title += f"\nfound: {point_text(winner.params)}"
     return Chart(
-        title=title, caption=_TRIALS, x=Axis(_BITS[goal.budget_of], "bits"),
-        y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name), marks=marks,
-        at_x=goal.budget, at_y=goal.target,
-    )  # fmt: skip
+        title=title,
+        caption=_TRIALS,
+        x=Axis(_BITS[goal.budget_of], "bits"),
+        y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name),
+        marks=marks,
+        at_x=goal.budget,
+        at_y=goal.target,
+    )
 
 
 def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
@@ -115,9 +139,17 @@ def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
     for row in rows.to_dict("records"):
         point = {k: None if pd.isna(setting) else setting for k, setting in row.items()}
         score = units.score(row["metric"], goal.name)
-        texts.append(f"trial {row['trial']}: {point_text(point)}\n{goal.name} {score} at "
-                     f"{units.bits(row['bits'])}\n{row['why']}")  # fmt: skip
+        texts.append(
+            f"trial {row['trial']}: {point_text(point)}\n{goal.name} {score} at "
+            f"{units.bits(row['bits'])}\n{row['why']}"
+        )
     return Marks(
-        x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), kind="points", look=look, size=6,
-        name=name, texts=texts, hollow=list(rows["state"] != "complete"),
-    )  # fmt: skip
+        x=rows["bits"].to_numpy(),
+        y=rows["metric"].to_numpy(),
+        kind="points",
+        look=look,
+        size=6,
+        name=name,
+        texts=texts,
+        hollow=list(rows["state"] != "complete"),
+    )

@@ -26,8 +26,16 @@ FEWEST, FEWEST_IN_ALL = 20, 40
 Measured on a made-up function of four settings with 40 repetitions: of 2 methods the setting that
 matters most came first in 57 % with 10 trials each, and in 92 % with 20.
 """
-NAMES = {"method": "method", "temporal": "n", "gradient": "p", "coder": "coder", "lr": "lr",
-         "server_lr": "server lr", "downlink": "downlink", "down_gradient": "down p"}  # fmt: skip
+NAMES = {
+    "method": "method",
+    "temporal": "n",
+    "gradient": "p",
+    "coder": "coder",
+    "lr": "lr",
+    "server_lr": "server lr",
+    "downlink": "downlink",
+    "down_gradient": "down p",
+}
 """The names of a point's settings in tables."""
 
 
@@ -43,12 +51,19 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
             point = curve.bits[-1], curve.metric[-1]
         loss = goal.loss(curve) if curve else None
         used = study.space.used(trial.params)
-        rows.append({
-            "trial": trial.number, "state": trial.state.name.lower(), "why": trial.user_attrs[WHY],
-            "method": short(used.pop("method")), **used,
-            "bits": point[0] if point else None, "metric": point[1] if point else None,
-            "loss": loss, "cell": trial.user_attrs[CELL],
-        })  # fmt: skip
+        rows.append(
+            {
+                "trial": trial.number,
+                "state": trial.state.name.lower(),
+                "why": trial.user_attrs[WHY],
+                "method": short(used.pop("method")),
+                **used,
+                "bits": point[0] if point else None,
+                "metric": point[1] if point else None,
+                "loss": loss,
+                "cell": trial.user_attrs[CELL],
+            }
+        )
     frame = pd.DataFrame(rows)
     return frame.astype({name: float for name in ("bits", "metric", "loss") if name in frame})
 
@@ -58,12 +73,17 @@ def finalists(ranked: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     rows = []
     for rank, final in enumerate(ranked, start=1):
         point = dict(final.params)
-        rows.append({
-            "rank": rank, "tie": final.tie, "trial": final.trial,
-            "method": short(point.pop("method")), **point,
-            **_columns("validation", final.validated, goal),
-            **_columns("held_out", final.held, goal),
-        })  # fmt: skip
+        rows.append(
+            {
+                "rank": rank,
+                "tie": final.tie,
+                "trial": final.trial,
+                "method": short(point.pop("method")),
+                **point,
+                **_columns("validation", final.validated, goal),
+                **_columns("held_out", final.held, goal),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -74,9 +94,12 @@ def _columns(part: str, scores: SeedScores, goal: Goal) -> dict[str, Any]:
         f"{part}_seed{k}": point[1] if point else None for k, point in enumerate(scores.points)
     }
     columns: dict[str, Any] = {
-        f"{part}_seeds": len(judged), f"{part}_metric": metric.value, f"{part}_half": metric.half,
-        f"{part}_bits": scores.bits(), **seeds,
-    }  # fmt: skip
+        f"{part}_seeds": len(judged),
+        f"{part}_metric": metric.value,
+        f"{part}_half": metric.half,
+        f"{part}_bits": scores.bits(),
+        **seeds,
+    }
     if goal.target is not None:
         bits = scores.log_bits()
         reached = isfinite(bits.value)
@@ -118,8 +141,10 @@ def methods(
     ends_at = [_interval(row, goal, out) for row in best.to_dict("records")]
     best[["low", "high"]] = np.reshape(ends_at, (-1, 2))
     best[["fresh_metric", "fresh_half", "fresh_seeds"]] = seeds
-    best["tie"] = [k > 0 and _tie(validated[0], scores, ends_at[0], ends_at[k])
-                   for k, scores in enumerate(validated)]  # fmt: skip
+    best["tie"] = [
+        k > 0 and _tie(validated[0], scores, ends_at[0], ends_at[k])
+        for k, scores in enumerate(validated)
+    ]
     best = best.drop(columns=["state", "why", "cell"]).set_index("method")
     none = [name for name in counts.index if name not in best.index]
     return counts.join(best).loc[[*best.index, *none]].rename_axis("method").reset_index()
@@ -192,9 +217,11 @@ def explained(frame: pd.DataFrame, goal: Goal) -> dict[str, optuna.Study]:
     Values and settings that all trials share are left out.
     """
     ended = _ended(frame)
-    values = {goal.name: "loss", "bits": "bits"} if goal.front else {
-        "bits to the target" if goal.target is not None else goal.name: "loss"
-    }  # fmt: skip
+    values = (
+        {goal.name: "loss", "bits": "bits"}
+        if goal.front
+        else {"bits to the target" if goal.target is not None else goal.name: "loss"}
+    )
     return {k: _study_of(ended, v) for k, v in values.items() if ended[v].nunique() > 1}
 
 
@@ -210,14 +237,17 @@ def _study_of(ended: pd.DataFrame, column: str) -> optuna.Study:
         levels = sorted(values.dropna().unique().tolist())
         numbers = not isinstance(levels[0], str)
         spaces[str(name)] = (
-            FloatDistribution(levels[0], levels[-1], log=True) if numbers
+            FloatDistribution(levels[0], levels[-1], log=True)
+            if numbers
             else CategoricalDistribution(levels)
-        )  # fmt: skip
+        )
     with quiet():
         study = optuna.create_study(direction="minimize")
         for value, row in zip(ended[column], points.to_dict("records"), strict=True):
             params = {NAMES[k]: setting for k, setting in row.items() if not pd.isna(setting)}
-            study.add_trial(optuna.create_trial(
-                value=float(value), params=params, distributions={k: spaces[k] for k in params}
-            ))  # fmt: skip
+            study.add_trial(
+                optuna.create_trial(
+                    value=float(value), params=params, distributions={k: spaces[k] for k in params}
+                )
+            )
     return study

@@ -88,11 +88,20 @@ class SearchResult:
 
 
 def search(
-    base: RunConfig, out: Path | str, *, budget: str | float | None = None,
-    target: float | None = None, methods: str | Sequence[str] = "published",
-    time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
-    ray_address: str | None = None, say: Say = print, follow: Follow = nullcontext,
-) -> SearchResult:  # fmt: skip
+    base: RunConfig,
+    out: Path | str,
+    *,
+    budget: str | float | None = None,
+    target: float | None = None,
+    methods: str | Sequence[str] = "published",
+    time: str | float | None = None,
+    trials: int | None = None,
+    seeds: int = SEEDS,
+    jobs: int = 1,
+    ray_address: str | None = None,
+    say: Say = print,
+    follow: Follow = nullcontext,
+) -> SearchResult:
     """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
     The same call goes on where it was stopped. Scores come from a validation part of the training
@@ -135,16 +144,20 @@ def search(
     task, texts = base.plan.task, select_methods(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
     goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)
-    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
-        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
+    say(
+        f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
+        "compiles their kernels, which can take minutes; --time begins after it"
+    )
     sizes = Sizes(base)
     fit, left = fitting(base, goal, texts, sizes)
     for method, reason in left.items():
         say(f"left out: {method}: {reason}")
     if trials is not None and trials % len(fit):
         fewest, some = divmod(trials, len(fit))
-        say(f"--trials is {trials}: {some} of {len(fit)} methods get {fewest + 1}, the others "
-            f"{fewest}; a multiple of {len(fit)} gives each the same number")  # fmt: skip
+        say(
+            f"--trials is {trials}: {some} of {len(fit)} methods get {fewest + 1}, the others "
+            f"{fewest}; a multiple of {len(fit)} gives each the same number"
+        )
     space = Space(base, goal, fit, sizes)
     space.prepare()
     with lock.locked(out), journal(out), own_files(out, [base]):
@@ -175,9 +188,15 @@ def _base(base: RunConfig) -> RunConfig:
         )
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
-        method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
-        stop_at_joules=None, evaluate_every=None,
-    )  # fmt: skip
+        method="raw",
+        temporal=1,
+        gradient=None,
+        validation=part,
+        label=None,
+        stop_at_bits=None,
+        stop_at_joules=None,
+        evaluate_every=None,
+    )
 
 
 def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
@@ -228,15 +247,20 @@ def _written(
     states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
     facts = {
-        "task": base.plan.task.name, "goal": goal.words(), "again": again,
+        "task": base.plan.task.name,
+        "goal": goal.words(),
+        "again": again,
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
-        "finals": played, "time": units.duration(study.seconds), "clients": str(base.plan.clients),
-        "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
+        "finals": played,
+        "time": units.duration(study.seconds),
+        "clients": str(base.plan.clients),
+        "iterations at most": str(base.plan.iterations),
+        "seed of the trials": str(base.seed),
         "validation part": f"{base.evaluation.validation:g} of the training samples",
         "dense sending": f"{units.bits(study.space.dense)} per client {goal.ways}",
         "methods": "; ".join(study.space.methods),
-    }  # fmt: skip
+    }
     with without_rc():
         mattered = few or record.explained(frame, goal)
         text = search_page(frame, methods, ranked, first, goal, mattered, facts, left)

@@ -92,8 +92,9 @@ class Space:
             return ()
         named = [d for d in dict.fromkeys(("raw", "relay", *self.methods)) if d == at_rate(d)]
         below = {d: with_fraction(d, self.least) if takes_fraction(d) else d for d in named}
-        return tuple(d for d, downlink in below.items()
-                     if not why_not(self.base, "raw", downlink=downlink))  # fmt: skip
+        return tuple(
+            d for d, downlink in below.items() if not why_not(self.base, "raw", downlink=downlink)
+        )
 
     @property
     def least(self) -> float:
@@ -170,9 +171,14 @@ class Space:
         more: dict[str, Any] = {k: used[k] for k in ("lr", "server_lr") if k in used}
         more |= {"downlink": sent_down(used)} if self.downlinks else {}
         return self.base.but(
-            method=method, gradient=p, temporal=n, label=shown, evaluate_every=evaluate_every,
-            stop_at_bits=self.goal.budget, **more,
-        )  # fmt: skip
+            method=method,
+            gradient=p,
+            temporal=n,
+            label=shown,
+            evaluate_every=evaluate_every,
+            stop_at_bits=self.goal.budget,
+            **more,
+        )
 
     def cell(self, params: Params, seed: int | None = None, validation: bool = True) -> Cell:
         """The run at a point, by the name of its folder.
@@ -242,9 +248,7 @@ def _two(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def why_not(
-    base: RunConfig, method: str, temporal: int = 1, downlink: str | None = None
-) -> str:
+def why_not(base: RunConfig, method: str, temporal: int = 1, downlink: str | None = None) -> str:
     """Why a method cannot be run with these settings; empty where it can be.
 
     ``downlink``: the one to be run with, in place of the settings' own.
@@ -253,9 +257,12 @@ def why_not(
     temporal = min(temporal, base.plan.iterations)
     try:
         config = replace(
-            base, method=at_rate(method), gradient=p, temporal=temporal,
+            base,
+            method=at_rate(method),
+            gradient=p,
+            temporal=temporal,
             downlink=downlink or base.downlink,
-        )  # fmt: skip
+        )
         memories.check_growth(config)
     except UsageError as error:
         return str(error)

@@ -101,7 +101,10 @@ class Standings:
             if curve.bits:
                 bits, metric = goal.point(curve) or (curve.bits[-1], curve.metric[-1])
                 loss = goal.task_loss(curve)
-                texts = [units.score(metric, goal.name), units.digits(loss) if isfinite(loss)
-                         else "", units.bits(bits)]  # fmt: skip
+                texts = [
+                    units.score(metric, goal.name),
+                    units.digits(loss) if isfinite(loss) else "",
+                    units.bits(bits),
+                ]
             table.add_row(str(rank), *map(Text, (candidate.point, candidate.stage, *texts)))
         return Group(Text(" · ".join(words)), table)

@@ -51,9 +51,7 @@ class Stopper:
             return
         if self.goal.target is not None and (point := self.goal.point(curve)):
             self._fewest = min(self._fewest, point[0])
-        self._ended.add_trial(
-            optuna.create_trial(value=loss, intermediate_values=losses)
-        )
+        self._ended.add_trial(optuna.create_trial(value=loss, intermediate_values=losses))
 
     def begin(self, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         """A run begins, or goes on behind the rows of its checkpoint."""

@@ -71,8 +71,16 @@ def storage_errors(file: Path) -> Iterator[None]:
         if isinstance(getattr(cause, "orig", None), sqlite3.OperationalError):
             raise
         raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
-    except (SQLAlchemyError, ValueError, KeyError, TypeError, AttributeError, RuntimeError,
-            RecursionError, ImportError) as error:  # fmt: skip
+    except (
+        SQLAlchemyError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        RecursionError,
+        ImportError,
+    ) as error:
         raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
 
 
@@ -98,9 +106,11 @@ class Study:
         many = space.goal.front
         with quiet(), storage_errors(file):
             self._study = optuna.create_study(
-                storage=_storage(file), study_name=name,
-                directions=["minimize"] * (2 if many else 1), load_if_exists=True,
-            )  # fmt: skip
+                storage=_storage(file),
+                study_name=name,
+                directions=["minimize"] * (2 if many else 1),
+                load_if_exists=True,
+            )
             self._study.get_trials(deepcopy=False)  # all of them can be read
         self._open_trials: dict[int, Trial] = {}
 
@@ -116,9 +126,10 @@ class Study:
         for name, (low, high) in self.space.limits.items():
             integer = name == "temporal"
             distributions[name] = (
-                IntDistribution(int(low), int(high), log=True) if integer
+                IntDistribution(int(low), int(high), log=True)
+                if integer
                 else FloatDistribution(low, high, log=True)
-            )  # fmt: skip
+            )
         return distributions
 
     @property
@@ -153,10 +164,14 @@ class Study:
         values = self._values(curve)
         if cell in cells or not in_space or values is None:
             return False
-        self._study.add_trial(optuna.create_trial(
-            values=values, params=params, distributions=self.distributions,
-            user_attrs={CELL: cell, WHY: ADOPTED, TOOK: seconds, EQUALS: self._equals(curve)},
-        ))  # fmt: skip
+        self._study.add_trial(
+            optuna.create_trial(
+                values=values,
+                params=params,
+                distributions=self.distributions,
+                user_attrs={CELL: cell, WHY: ADOPTED, TOOK: seconds, EQUALS: self._equals(curve)},
+            )
+        )
         return True
 
     def left_running(self) -> Iterator[tuple[int, Params]]:
@@ -193,22 +208,34 @@ class Study:
             return self.space.draw(len(trials), method, self.seed)
         spaces = {k: space for k, space in self.distributions.items() if k != "method"}
         stratum = optuna.create_study(
-            directions=self._study.directions, sampler=optuna.samplers.TPESampler(
+            directions=self._study.directions,
+            sampler=optuna.samplers.TPESampler(
                 multivariate=True, n_startup_trials=1, seed=derive(self.seed, len(trials)) % 2**32
-            )
-        )  # fmt: skip
-        stratum.add_trials([
-            optuna.create_trial(
-                state=t.state, values=t.values, params={k: t.params[k] for k in spaces},
-                distributions=spaces, intermediate_values=t.intermediate_values,
-            ) for t in ended
-        ])  # fmt: skip
+            ),
+        )
+        stratum.add_trials(
+            [
+                optuna.create_trial(
+                    state=t.state,
+                    values=t.values,
+                    params={k: t.params[k] for k in spaces},
+                    distributions=spaces,
+                    intermediate_values=t.intermediate_values,
+                )
+                for t in ended
+            ]
+        )
         return {"method": method, **stratum.ask(spaces).params}
 
     def tell(
-        self, number: int, cell: str, curve: Curve, reason: str = "", good: bool = True,
+        self,
+        number: int,
+        cell: str,
+        curve: Curve,
+        reason: str = "",
+        good: bool = True,
         seconds: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A trial has ended.
 
         Args:

@@ -31,13 +31,17 @@ METHODS_CAPTION = (
 
 def finalists_table(finalists: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     """The finalists in order of rank."""
-    return _joined([
-        {
-            "": f"{rank} tie" if final.tie else str(rank), **point_texts(final.params),
-            **_score_texts(final.validated, goal, "validation"),
-            **_score_texts(final.held, goal, "held-out"),
-        } for rank, final in enumerate(finalists, start=1)
-    ])  # fmt: skip
+    return _joined(
+        [
+            {
+                "": f"{rank} tie" if final.tie else str(rank),
+                **point_texts(final.params),
+                **_score_texts(final.validated, goal, "validation"),
+                **_score_texts(final.held, goal, "held-out"),
+            }
+            for rank, final in enumerate(finalists, start=1)
+        ]
+    )
 
 
 def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
@@ -55,10 +59,12 @@ def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
             fresh = units.score(row["fresh_metric"], goal.name)
             half = units.score(row["fresh_half"], goal.name)
             texts = {
-                "": f"{rank} tie" if row["tie"] else str(rank), **point_texts(row), best: score,
+                "": f"{rank} tie" if row["tie"] else str(rank),
+                **point_texts(row),
+                best: score,
                 "bits": "not reached" if row["loss"] >= NOT_REACHED else units.bits(row["bits"]),
                 "fresh seeds": fresh + (f" ± {half}" if half else ""),
-            }  # fmt: skip
+            }
         rows.append(texts | {k: str(row[k]) for k in ("trials", "done", "pruned", "failed")})
     return _joined(rows)
 
@@ -66,23 +72,30 @@ def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
 def trials_table(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
     """The trials, the best first, those that were ended early last."""
     order = frame.assign(_good=frame["state"] != "complete")
-    return _joined([
-        {
-            "trial": str(row["trial"]), **point_texts(row), goal.name: units.score(row["metric"],
-            goal.name), "bits": units.bits(row["bits"]), "ended": row["why"],
-        } for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records")
-    ])  # fmt: skip
+    return _joined(
+        [
+            {
+                "trial": str(row["trial"]),
+                **point_texts(row),
+                goal.name: units.score(row["metric"], goal.name),
+                "bits": units.bits(row["bits"]),
+                "ended": row["why"],
+            }
+            for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records")
+        ]
+    )
 
 
 def point_texts(params: Params) -> dict[str, str]:
     """A point in texts: method, n, p, coder and rate; what not every search chooses, if it has."""
     used: dict[str, Any] = {k: None if pd.isna(v) else v for k, v in params.items()}
     texts = {
-        "method": short(used["method"]), "n": f"{used['temporal']:.0f}",
+        "method": short(used["method"]),
+        "n": f"{used['temporal']:.0f}",
         "p": units.plain(used["gradient"]),
         "coder": "" if used["coder"] == OWN_CODER else used["coder"],
         "lr": units.plain(used["lr"]),
-    }  # fmt: skip
+    }
     texts |= {"server lr": units.plain(used["server_lr"])} if "server_lr" in used else {}
     return texts | ({"downlink": sent_down(used)} if "downlink" in used else {})
 
@@ -130,5 +143,6 @@ def shares(importance: dict[str, dict[str, float]]) -> list[str]:
     """Importances as lines of text, a line per value that is explained."""
     return [
         f"{what}: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in of.items())
-        for what, of in importance.items() if of
-    ]  # fmt: skip
+        for what, of in importance.items()
+        if of
+    ]

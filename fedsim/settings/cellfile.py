@@ -78,9 +78,10 @@ def cells_to_toml(cells: Sequence[Cell]) -> str:
     names = [name for name in SETTINGS if name not in _MACHINE]
     alike = [n for n in names if all(values[n] == settings[0][n] for values in settings)]
     always = {
-        name: settings[0][name] for name in alike
+        name: settings[0][name]
+        for name in alike
         if name in _ALWAYS or settings[0][name] != SETTINGS[name].default
-    }  # fmt: skip
+    }
     if {"local_epochs", "local_seconds"} & {*always}:  # in place of n
         del always["temporal"]
     varied = [name for name in names if name not in alike]
@@ -136,9 +137,11 @@ def cells_from_toml(path: Path, *, trust_code: bool = False) -> list[Cell]:
 
 
 def from_values(
-    values: Mapping[str, Any], origin: str, flags: Mapping[str, Any] = MappingProxyType({}),
+    values: Mapping[str, Any],
+    origin: str,
+    flags: Mapping[str, Any] = MappingProxyType({}),
     trust: Collection[str] | None = None,
-) -> list[Cell]:  # fmt: skip
+) -> list[Cell]:
     """The cells of what a TOML file holds.
 
     Args:

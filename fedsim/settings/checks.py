@@ -27,10 +27,15 @@ from strategies.algorithms.requirements import momentum_of
 from strategies.channel.directions import directs
 
 _NAMES = {
-    "uplink": "method", "local_steps": "temporal", "masks": "momentum_masking",
-    "moves": "controller", "exact_client_state": "memory_as", "simulated": "network",
-    "optimizer": "task", "server_links": "network",
-}  # fmt: skip
+    "uplink": "method",
+    "local_steps": "temporal",
+    "masks": "momentum_masking",
+    "moves": "controller",
+    "exact_client_state": "memory_as",
+    "simulated": "network",
+    "optimizer": "task",
+    "server_links": "network",
+}
 """The names of settings of a ``Setup`` here, where they differ."""
 
 
@@ -105,9 +110,7 @@ def _local_work(config: Settings, plan: Plan) -> None:
     """Refuses what says otherwise how long a client trains, and seconds without a compute time."""
     start, typed = _work_of_each(config), SETTINGS["temporal"].default
     if config.local_epochs is not None and plan.local_seconds is not None:
-        raise UsageError(
-            f"{start} and --local-seconds is {plan.local_seconds:g}: give one of them"
-        )
+        raise UsageError(f"{start} and --local-seconds is {plan.local_seconds:g}: give one of them")
     if plan.local_seconds is not None and (plan.network is None or not plan.network.computes):
         label = "not given" if plan.network is None else repr(plan.network.name)
         raise UsageError(
@@ -172,18 +175,24 @@ def _requirements(config: Settings, plan: Plan) -> None:
         return
     name = _NAMES.get(wrong.setting, wrong.setting)
     values = {
-        "temporal": plan.temporal, "local_epochs": plan.local_epochs,
+        "temporal": plan.temporal,
+        "local_epochs": plan.local_epochs,
         "local_seconds": plan.local_seconds,
         "cohort": f"{plan.cohort} of {plan.clients} clients",
-        "min_replies": plan.required, "momentum_masking": "'on'", "task": plan.task.name,
+        "min_replies": plan.required,
+        "momentum_masking": "'on'",
+        "task": plan.task.name,
         "network": "not given" if network is None else repr(network.name),
         "momentum": f"{momentum_of(optimizer_of(config, plan)):g}",
         "lr": "not given" if config.training.lr is None else config.training.lr,
-        "proximal": config.training.proximal, "downlink": repr(config.downlink),
-        "method": repr(config.method), "controller": repr(config.controller),
-        "memory_as": repr(config.machine.memory_as), "late": repr(config.clients.late),
+        "proximal": config.training.proximal,
+        "downlink": repr(config.downlink),
+        "method": repr(config.method),
+        "controller": repr(config.controller),
+        "memory_as": repr(config.machine.memory_as),
+        "late": repr(config.clients.late),
         "max_norm": config.clients.max_norm,
-    }  # fmt: skip
+    }
     hint = f"; give {wrong.instead}" if wrong.instead else ""
     raise UsageError(
         f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.reason}{hint}"
@@ -368,9 +377,10 @@ def _momentum(config: Settings, plan: Plan) -> None:
     optimizer = optimizer_of(config, plan)
     if not isinstance(optimizer, SGD):
         cause = (
-            f"--method is {name}, which keeps the momentum of the clients' SGD" if momentum is None
+            f"--method is {name}, which keeps the momentum of the clients' SGD"
+            if momentum is None
             else f"--momentum is {momentum:g}: it is a setting of SGD"
-        )  # fmt: skip
+        )
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")
     if corrected and (used := momentum_of(optimizer)):

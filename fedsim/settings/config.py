@@ -128,15 +128,23 @@ class RunConfig(Settings):
 
         plan = self.plan
         values = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
-        return {name: getattr(plan, name, value) for name, value in values.items()} | {
-            "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
-            "downlink": message_text(plan.downlink),
-            "momentum_masking": masks.masking_recorded(self, plan),
-            "ask": self.clients.ask, "network": written(self.network),
-            "min_replies": self.clients.min_replies,  # what is required else follows from the rest
-            "weights": startfile.digest_in(self.weights),
-            "partition": filesplits.identity(plan.partition),
-        } | self._length  # fmt: skip
+        return (
+            {name: getattr(plan, name, value) for name, value in values.items()}
+            | {
+                "task": plan.task.name,
+                "method": plan.method.text,
+                "gradient": plan.method.gradient,
+                "downlink": message_text(plan.downlink),
+                "momentum_masking": masks.masking_recorded(self, plan),
+                "ask": self.clients.ask,
+                "network": written(self.network),
+                # what is required else follows from the rest
+                "min_replies": self.clients.min_replies,
+                "weights": startfile.digest_in(self.weights),
+                "partition": filesplits.identity(plan.partition),
+            }
+            | self._length
+        )
 
     @property
     def _length(self) -> dict[str, Any]:
@@ -259,9 +267,12 @@ def over(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]
 
 
 def flat_settings(
-    values: Mapping[str, Any], origin: str, flags: bool = False, other_keys: Iterable[str] = (),
+    values: Mapping[str, Any],
+    origin: str,
+    flags: bool = False,
+    other_keys: Iterable[str] = (),
     newer: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The settings in a file of settings, which has a table per group, by the names of their flags.
 
     Args:
@@ -281,7 +292,7 @@ def flat_settings(
         {'temporal': 5, 'batch_size': 8}
         >>> flat_settings({"batch_size": 8}, "run.toml")
         Traceback (most recent call last):
-        fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 stands in a table: write \
+        fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 goes in a table: write \
 batch_size = 8 below [training]
     """
     flat: dict[str, Any] = {}
@@ -314,10 +325,11 @@ batch_size = 8 below [training]
             shown = tomli_w.dumps({"x": value}).partition("= ")[2].strip()
             raise PlacedError(
                 f"{origin}: {key} = {shown} is the strategy's: write strategy = "
-                f"'NAME({key}={value})'" if key in FLAGS else
-                f"{origin}: {key} = {shown} stands in a table: write {setting.attr} = {shown} "
+                f"'NAME({key}={value})'"
+                if key in FLAGS
+                else f"{origin}: {key} = {shown} goes in a table: write {setting.attr} = {shown} "
                 f"below [{setting.group}]"
-            )  # fmt: skip
+            )
         elif kind is not None:
             raise PlacedError(f"{origin}: {key} is {value!r}; it takes a table: [{key}]")
         else:

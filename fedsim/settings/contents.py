@@ -98,9 +98,10 @@ def file_digests(content: Content, strategy: str = "") -> dict[str, str]:
     """
     return {
         _WORDS[kind].format(strategy if strategy and kind == "strategy" else name): digest
-        for kind, digests in content.items() if kind in _WORDS and isinstance(digests, dict)
+        for kind, digests in content.items()
+        if kind in _WORDS and isinstance(digests, dict)
         for name, digest in digests.items()
-    }  # fmt: skip
+    }
 
 
 def differing(stored: Content, current: Content) -> list[str]:
@@ -111,8 +112,11 @@ def differing(stored: Content, current: Content) -> list[str]:
         ['the file of task mine, or a module that it imports: 0a there, 1b here']
     """
     one, other = file_digests(stored), file_digests(current)
-    return [f"{what}: {x} there, {other[what]} here" for what, x in one.items()
-            if other.get(what, x) != x]  # fmt: skip
+    return [
+        f"{what}: {x} there, {other[what]} here"
+        for what, x in one.items()
+        if other.get(what, x) != x
+    ]
 
 
 def recorded_content(folder: Path, table: str = CONTENT) -> dict[str, Any]:

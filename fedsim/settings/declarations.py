@@ -40,9 +40,15 @@ def some_of(*allowed: str) -> Rule:
 
 
 def setting(
-    default: Any, help: str, *, flag: str = "", rule: Rule | None = None, result: bool = True,
-    of_task: bool = False, plain: Callable[[Any, str], Any] | None = None,
-) -> Any:  # fmt: skip
+    default: Any,
+    help: str,
+    *,
+    flag: str = "",
+    rule: Rule | None = None,
+    result: bool = True,
+    of_task: bool = False,
+    plain: Callable[[Any, str], Any] | None = None,
+) -> Any:
     """A field that is a setting of a run.
 
     Args:
@@ -54,8 +60,14 @@ def setting(
         of_task: None stands for the task's own.
         plain: from what is given, and the setting's flag, to what is kept: a text or a number.
     """
-    metadata = {"help": help, "flag": flag, "rule": rule, "result": result, "of_task": of_task,
-            "plain": plain}  # fmt: skip
+    metadata = {
+        "help": help,
+        "flag": flag,
+        "rule": rule,
+        "result": result,
+        "of_task": of_task,
+        "plain": plain,
+    }
     return field(default=default, metadata=metadata)
 
 

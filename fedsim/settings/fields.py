@@ -110,55 +110,75 @@ class Clients:
     """
 
     count: int | None = setting(
-        None, "number of clients; default: the task's", flag="clients", rule=ABOVE_ZERO,
+        None,
+        "number of clients; default: the task's",
+        flag="clients",
+        rule=ABOVE_ZERO,
         of_task=True,
-    )  # fmt: skip
+    )
     cohort: int | None = setting(
         None, "clients that take part in each round; default: all", rule=ABOVE_ZERO
     )
     sampler: "str | Sampler" = setting(
-        UNIFORM, "what draws the clients of a round: one of `fedsim list samplers`, such as "
-        "'weighted(samples)', or FILE.py:NAME for one of your own", plain=_sampler,
-    )  # fmt: skip
+        UNIFORM,
+        "what draws the clients of a round: one of `fedsim list samplers`, such as "
+        "'weighted(samples)', or FILE.py:NAME for one of your own",
+        plain=_sampler,
+    )
     partition: str | None = setting(
-        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True, plain=_partition,
-    )  # fmt: skip
+        None,
+        ", ".join(PARTITIONS) + "; default: the task's",
+        of_task=True,
+        plain=_partition,
+    )
     availability: str | float | None = setting(
-        None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
+        None,
+        "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
         "away), slots(4, 30s) (each client in one of 4 slots), or a CSV file (seconds, available); "
-        "default: all", plain=_text,
-    )  # fmt: skip
+        "default: all",
+        plain=_text,
+    )
     dropout: str | float | None = setting(
-        None, "probability that an asked client drops out before it trains, or 'before=0.05, "
-        "after=0.05' its training; default: 0", plain=_text,
-    )  # fmt: skip
+        None,
+        "probability that an asked client drops out before it trains, or 'before=0.05, "
+        "after=0.05' its training; default: 0",
+        plain=_text,
+    )
     ask: int | None = setting(
-        None, "clients to ask; the first --cohort replies in simulated time count; with fedbuff "
-        "and fedasync, clients at work at once; default: the cohort", rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "clients to ask; the first --cohort replies in simulated time count; with fedbuff "
+        "and fedasync, clients at work at once; default: the cohort",
+        rule=ABOVE_ZERO,
+    )
     deadline: str | float | None = setting(
-        None, "simulated time after which a round ends, or with fedbuff and fedasync a reply is "
-        "late, such as 30s; default: none", plain=_text,
-    )  # fmt: skip
+        None,
+        "simulated time after which a round ends, or with fedbuff and fedasync a reply is "
+        "late, such as 30s; default: none",
+        plain=_text,
+    )
     late: str = setting(
-        "hold", "what happens to an update that arrives after its round: hold (it travels with "
+        "hold",
+        "what happens to an update that arrives after its round: hold (it travels with "
         "the client's next one), drop (it is lost and counted) or count (the round in which it "
         "arrives applies it)",
         rule=one_of("hold", "drop", "count"),
-    )  # fmt: skip
+    )
     catch_up: bool = setting(
-        False, "send a client that missed rounds the missed updates, if they are shorter than the "
-        "model",
-    )  # fmt: skip
+        False,
+        "send a client that missed rounds the missed updates, if they are shorter than the model",
+    )
     min_replies: int | None = setting(
-        None, "fewest usable replies of a round; with fewer the run ends; default: 1, the cohort "
+        None,
+        "fewest usable replies of a round; with fewer the run ends; default: 1, the cohort "
         "if the algorithm needs every reply, or none if clients may be absent, drop out or be late",
         rule=ABOVE_ZERO,
-    )  # fmt: skip
+    )
     max_norm: float | None = setting(
-        None, "largest L2 norm of a client's decoded update; a longer one counts as failed; "
-        "default: none", rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "largest L2 norm of a client's decoded update; a longer one counts as failed; "
+        "default: none",
+        rule=ABOVE_ZERO,
+    )
 
     def __post_init__(self) -> None:
         settle(self, "clients")
@@ -183,30 +203,39 @@ class Training:
         None, "learning rate of the clients; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
     momentum: float | None = setting(
-        None, "momentum of the clients' SGD; default: the task's", of_task=True,
+        None,
+        "momentum of the clients' SGD; default: the task's",
+        of_task=True,
         rule=Rule(lambda x: 0 <= x < 1, "a number in [0, 1)"),
-    )  # fmt: skip
+    )
     proximal: float | None = setting(
-        None, "FedProx's mu: adds mu / 2 times the squared distance from the received model to "
-        "each client's loss; default: none", rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "FedProx's mu: adds mu / 2 times the squared distance from the received model to "
+        "each client's loss; default: none",
+        rule=ABOVE_ZERO,
+    )
     momentum_masking: str = setting(
-        "auto", "set momentum to zero where entries were sent: auto (as the method says, which "
+        "auto",
+        "set momentum to zero where entries were sent: auto (as the method says, which "
         "sbc and ef(..., mask=true) do), on, off, or ef (with every method that has ef)",
         rule=one_of("auto", "on", "off", "ef"),
-    )  # fmt: skip
+    )
     stateless: bool = setting(
-        False, "forget the state of a client's optimizer (momentum, Adam's moments) after each "
+        False,
+        "forget the state of a client's optimizer (momentum, Adam's moments) after each "
         "round, as devices do that take part once",
-    )  # fmt: skip
+    )
     buffers: str = setting(
-        "mean", "how BatchNorm's statistics travel: mean (both ways every round) or local (up "
-        "only, when the server evaluates)", rule=one_of("mean", "local"),
-    )  # fmt: skip
+        "mean",
+        "how BatchNorm's statistics travel: mean (both ways every round) or local (up "
+        "only, when the server evaluates)",
+        rule=one_of("mean", "local"),
+    )
     precision: str = setting(
-        "float32", "precision of forward and backward passes: float32, tf32 (on a GPU) or "
-        "bfloat16 (autocast)", rule=one_of("float32", "tf32", "bfloat16"),
-    )  # fmt: skip
+        "float32",
+        "precision of forward and backward passes: float32, tf32 (on a GPU) or bfloat16 (autocast)",
+        rule=one_of("float32", "tf32", "bfloat16"),
+    )
 
     def __post_init__(self) -> None:
         settle(self, "training")
@@ -225,24 +254,28 @@ class Evaluation:
     """
 
     every: int | None = setting(
-        None, "rounds between evaluations; default: 20 evaluations per run", flag="evaluate_every",
+        None,
+        "rounds between evaluations; default: 20 evaluations per run",
+        flag="evaluate_every",
         rule=ABOVE_ZERO,
-    )  # fmt: skip
+    )
     test_samples: int | None = setting(
         None, "held-out samples to score, evenly spread; default: all", rule=ABOVE_ZERO
     )
     validation: float | None = setting(
-        None, "fraction of the training samples to keep out of training and to score instead of "
+        None,
+        "fraction of the training samples to keep out of training and to score instead of "
         "the held-out samples; default: none",
         rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
-    )  # fmt: skip
+    )
 
     clients: float | None = setting(
-        None, "fraction of each client's samples to keep out of its training and to score by "
+        None,
+        "fraction of each client's samples to keep out of its training and to score by "
         "themselves: mean, worst tenth and spread over clients; default: none",
         flag="evaluate_clients",
         rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         settle(self, "evaluation")
@@ -261,38 +294,54 @@ class Machine:
     """
 
     engine: str = setting(
-        "local", "where clients run: local (in this process), ray (Ray's actors, also on a "
-        "cluster) or flower (Flower's simulation as Flower ships it)", result=False,
+        "local",
+        "where clients run: local (in this process), ray (Ray's actors, also on a "
+        "cluster) or flower (Flower's simulation as Flower ships it)",
+        result=False,
         rule=one_of("local", "ray", "flower"),
-    )  # fmt: skip
+    )
     workers: int = setting(
-        1, "clients that train at once, one torch thread each; above 1 in processes of their own",
-        result=False, rule=ABOVE_ZERO
+        1,
+        "clients that train at once, one torch thread each; above 1 in processes of their own",
+        result=False,
+        rule=ABOVE_ZERO,
     )
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(
-        "1", "clients that a worker trains in one batch, in a sweep also of several cells: a "
-        "number, or auto (32 if that is faster)", plain=_text,
-        rule=Rule(lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
-                  "a number above 0, or auto"),
-    )  # fmt: skip
+        "1",
+        "clients that a worker trains in one batch, in a sweep also of several cells: a "
+        "number, or auto (32 if that is faster)",
+        plain=_text,
+        rule=Rule(
+            lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
+            "a number above 0, or auto",
+        ),
+    )
     gpus_per_client: float | None = setting(
-        None, "GPUs per client of engines ray and flower; default with cuda: one for all workers",
-        result=False, rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "GPUs per client of engines ray and flower; default with cuda: one for all workers",
+        result=False,
+        rule=ABOVE_ZERO,
+    )
     gpus_per_run: float | None = setting(
-        None, "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
-        result=False, rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
+        result=False,
+        rule=ABOVE_ZERO,
+    )
     memory: float | str | None = setting(
-        None, "RAM for what clients keep between rounds (residuals, optimizer state), such as "
+        None,
+        "RAM for what clients keep between rounds (residuals, optimizer state), such as "
         "2GiB; what is beyond it goes to a file in the run's folder; default: half of what is free",
-        plain=_amount("bytes"), result=False,
-    )  # fmt: skip
+        plain=_amount("bytes"),
+        result=False,
+    )
     memory_as: str = setting(
-        EXACT, "how clients keep residuals and optimizer state between rounds: float32, or in "
-        "fewer bytes, which changes numbers: bfloat16, or a method such as cnat", plain=_text,
-    )  # fmt: skip
+        EXACT,
+        "how clients keep residuals and optimizer state between rounds: float32, or in "
+        "fewer bytes, which changes numbers: bfloat16, or a method such as cnat",
+        plain=_text,
+    )
     timeout: float = setting(
         600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
     )
@@ -301,8 +350,10 @@ class Machine:
 
     def __post_init__(self) -> None:
         settle(self, "machine")
-        for flag, share in (("--gpus-per-client", self.gpus_per_client),
-                            ("--gpus-per-run", self.gpus_per_run)):  # fmt: skip
+        for flag, share in (
+            ("--gpus-per-client", self.gpus_per_client),
+            ("--gpus-per-run", self.gpus_per_run),
+        ):
             if share is not None and share > 1 and share != int(share):
                 raise UsageError(f"{flag} is {share}: above 1 it is a whole number")
             if share is not None and self.device != "cuda":
@@ -348,18 +399,25 @@ class Keep:
         False, "store every message of the run", flag="keep_payloads", result=False
     )
     checkpoint: bool = setting(
-        False, "keep the final memory at any size, so that the run can be extended",
-        flag="keep_checkpoint", result=False,
-    )  # fmt: skip
+        False,
+        "keep the final memory at any size, so that the run can be extended",
+        flag="keep_checkpoint",
+        result=False,
+    )
     track: str | None = setting(
-        None, "follow the run in trackers as it goes: tensorboard, wandb or mlflow, or several, "
-        "such as wandb,mlflow; default: none", result=False, rule=some_of(*TRACKERS),
+        None,
+        "follow the run in trackers as it goes: tensorboard, wandb or mlflow, or several, "
+        "such as wandb,mlflow; default: none",
+        result=False,
+        rule=some_of(*TRACKERS),
         plain=lambda value, _: value.replace(" ", "") if isinstance(value, str) else value,
-    )  # fmt: skip
+    )
     checkpoint_every: int | None = setting(
-        None, "rounds between checkpoints; default: every 20 seconds", result=False,
+        None,
+        "rounds between checkpoints; default: every 20 seconds",
+        result=False,
         rule=ABOVE_ZERO,
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         settle(self, "keep")
@@ -415,9 +473,10 @@ class Settings:
     """
 
     task: "str | Task" = setting(
-        "digits", "what is learned: a name from `fedsim list tasks`, FILE.py:NAME for a task of "
-        "your own, or in Python a Task"
-    )  # fmt: skip
+        "digits",
+        "what is learned: a name from `fedsim list tasks`, FILE.py:NAME for a task of "
+        "your own, or in Python a Task",
+    )
     method: str = setting(
         "sbc", "how updates are compressed; {p} stands for --gradient", plain=_text
     )
@@ -425,14 +484,18 @@ class Settings:
         10, "local iterations per communication round (1: every step)", rule=ABOVE_ZERO
     )
     local_epochs: int | None = setting(
-        None, "epochs of its own samples that each client trains in a round, in place of "
-        "--temporal; takes --rounds", rule=ABOVE_ZERO,
-    )  # fmt: skip
+        None,
+        "epochs of its own samples that each client trains in a round, in place of "
+        "--temporal; takes --rounds",
+        rule=ABOVE_ZERO,
+    )
     local_seconds: float | str | None = setting(
-        None, "simulated time that each client trains in a round, such as 30s, in place of "
+        None,
+        "simulated time that each client trains in a round, such as 30s, in place of "
         "--temporal: as many local iterations as fit by its compute time, at least one; takes "
-        "--rounds, and a --network with a time or a rate for compute", plain=_amount("time"),
-    )  # fmt: skip
+        "--rounds, and a --network with a time or a rate for compute",
+        plain=_amount("time"),
+    )
     gradient: float | None = setting(
         None,
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
@@ -441,54 +504,71 @@ class Settings:
         None, "local iterations of the run; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
     rounds: int | None = setting(
-        None, "communication rounds of the run, in place of --iterations: each has --temporal "
-        "local iterations, or --local-epochs, or --local-seconds", rule=ABOVE_ZERO, result=False,
-    )  # fmt: skip
+        None,
+        "communication rounds of the run, in place of --iterations: each has --temporal "
+        "local iterations, or --local-epochs, or --local-seconds",
+        rule=ABOVE_ZERO,
+        result=False,
+    )
     weights: str | None = setting(
-        None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
-        "another run; default: drawn by the seed", plain=_weights,
-    )  # fmt: skip
+        None,
+        "file of weights to start from, FILE.safetensors, such as model.safetensors of "
+        "another run; default: drawn by the seed",
+        plain=_weights,
+    )
     seed: int = setting(
-        0, "seed of every random draw",
+        0,
+        "seed of every random draw",
         rule=Rule(lambda x: 0 <= x < 2**63, "a whole number from 0 to 2^63 - 1"),
     )
     strategy: "str | Algorithm" = setting(
-        "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
-        "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own"
-    )  # fmt: skip
+        "dsgd",
+        "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
+        "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own",
+    )
     downlink: str | None = setting(
-        None, "how the global update is compressed, or relay (clients receive the others' "
+        None,
+        "how the global update is compressed, or relay (clients receive the others' "
         "messages and compute the mean); default: raw, with majority one bit per entry",
         plain=_text,
-    )  # fmt: skip
+    )
     controller: str | None = setting(
-        None, "rule that changes n and p from round to round, beginning with --temporal and "
+        None,
+        "rule that changes n and p from round to round, beginning with --temporal and "
         "--gradient: one of `fedsim list controllers`, such as 'plateau(10)'; default: none",
         plain=_text,
-    )  # fmt: skip
+    )
     stop_at_bits: float | str | None = setting(
-        None, "end after the round in which a client's bits (wire) reach this number, such as "
-        "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_amount("bits"),
-    )  # fmt: skip
+        None,
+        "end after the round in which a client's bits (wire) reach this number, such as "
+        "2Mbit: upstream bits, or those of --budget-of; default: never",
+        plain=_amount("bits"),
+    )
     stop_at_joules: float | str | None = setting(
-        None, "end after the round in which the energy of all clients together reaches this "
+        None,
+        "end after the round in which the energy of all clients together reaches this "
         "number, such as 2kJ; takes a --network with energy; default: never",
         plain=_amount("joules"),
-    )  # fmt: skip
+    )
     budget_of: str = setting(
-        "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "
-        "front of the report): up, or total (both ways, wire)", rule=one_of("up", "total"),
-    )  # fmt: skip
+        "up",
+        "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "
+        "front of the report): up, or total (both ways, wire)",
+        rule=one_of("up", "total"),
+    )
     label: str | None = setting(
-        None, "name of the method in tables and figures; default: --method as typed", result=False,
+        None,
+        "name of the method in tables and figures; default: --method as typed",
+        result=False,
         rule=Rule(lambda x: bool(x.strip()) and x.isprintable(), "a line of text, and not empty"),
-    )  # fmt: skip
+    )
     network: Grouped[Network | None, str] = setting(
-        None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
+        None,
+        "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; framing=on "
         "counts whole messages instead of payloads; default: none",
         plain=lambda value, _: Network(value) if isinstance(value, str) else value,
-    )  # fmt: skip
+    )
     clients: Grouped[Clients, int | None] = group(Clients, int)
     training: Grouped[Training, None] = group(Training)
     evaluation: Grouped[Evaluation, None] = group(Evaluation)

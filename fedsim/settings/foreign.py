@@ -54,9 +54,11 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
     """
     now = {
         (setting, digest): _places(run)[setting].rpartition(SEPARATOR)[0]
-        for run in runs for setting, digests in contents.code(run).items() if setting != "rows"
+        for run in runs
+        for setting, digests in contents.code(run).items()
+        if setting != "rows"
         for digest in digests.values()
-    }  # fmt: skip
+    }
     new_places: dict[str, str] = {}
     for _, table in _tables(out) if now else ():
         content = table.get(contents.CONTENT)
@@ -74,9 +76,11 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
 def _places(run: RunConfig) -> dict[str, str]:
     plan = run.plan
     return {
-        "task": plan.task.written, "strategy": plan.strategy, "sampler": plan.sampler,
+        "task": plan.task.written,
+        "strategy": plan.strategy,
+        "sampler": plan.sampler,
         "partition": plan.partition,
-    }  # fmt: skip
+    }
 
 
 def _setting_value(table: Mapping[str, Any], setting: str) -> Any:

@@ -29,8 +29,15 @@ GRID = ("temporal", "local_epochs", "gradient", "seeds")
 SWEEP_ONLY = ("baseline", "vary")  # what else a sweep has that no run has
 _CELLS = ("temporal", "local_epochs", "gradient", "seed")  # settings that the grid gives each cell
 
-_OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
-             "catch_up": False, "controller": None}  # fmt: skip
+_OF_CELLS = {
+    "method": "raw",
+    "downlink": None,
+    "temporal": 1,
+    "gradient": None,
+    "label": None,
+    "catch_up": False,
+    "controller": None,
+}
 """Settings of the dense reference that do not depend on its cells."""
 
 OF_OPTIMIZER = ("lr", "momentum")
@@ -287,10 +294,13 @@ def sweep_to_toml(config: SweepConfig) -> str:
     delays = {} if timed else {name: list(several)}
     seeds = config.seeds if isinstance(config.seeds, int) else list(config.seeds)
     values = {
-        "method": config.base.method, **delays, "gradient": list(config.gradient),
-        "seeds": seeds, "baseline": config.baseline,
+        "method": config.base.method,
+        **delays,
+        "gradient": list(config.gradient),
+        "seeds": seeds,
+        "baseline": config.baseline,
         "vary": variations.written_values(config.vary),
-    }  # fmt: skip
+    }
     left = {*_CELLS, *config.vary}
     items = config.base.flat().items()
     others = {k: v for k, v in items if k not in left and v != SETTINGS[k].default}

@@ -8,8 +8,13 @@ from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.versions import KEY
 
-_TYPES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean",
-          "Network": "object"}  # fmt: skip
+_TYPES = {
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "bool": "boolean",
+    "Network": "object",
+}
 
 
 def schema() -> dict[str, Any]:
@@ -25,17 +30,23 @@ def schema() -> dict[str, Any]:
     ungrouped = (s for s in SETTINGS.values() if not s.group)
     properties = _properties(ungrouped)
     for name, kind in GROUPS.items():
-        table = {"type": "object", "properties": _properties(declared(kind, name)),
-                 "additionalProperties": False}  # fmt: skip
+        table = {
+            "type": "object",
+            "properties": _properties(declared(kind, name)),
+            "additionalProperties": False,
+        }
         plain = properties.get(name)  # a plain value stands for the group
         properties[name] = table if plain is None else {"anyOf": [table, plain]}
     for written in (CONTENT, START):
         properties[written] = {"type": "object"}
     properties[KEY] = {"type": "string", "description": "of the fedsim that wrote the file"}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fedsim: a run",
-        "type": "object", "properties": properties, "additionalProperties": False,
-    }  # fmt: skip
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "fedsim: a run",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
 
 
 def _properties(settings: Iterable[Setting]) -> dict[str, Any]:

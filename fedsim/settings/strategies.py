@@ -34,18 +34,21 @@ class Flags:
         None, "learning rate of the server, with nesterov, fedadam and others", rule=ABOVE_ZERO
     )
     staleness: str | None = setting(
-        None, "weight of an update by the age of its model, with fedbuff and fedasync: constant, "
+        None,
+        "weight of an update by the age of its model, with fedbuff and fedasync: constant, "
         "polynomial(a) or hinge(a, b); default: polynomial(0.5)",
-    )  # fmt: skip
+    )
     buffer_size: int | None = setting(
-        None, "updates per step of fedbuff; default: 10, or the clients at work if they are fewer",
+        None,
+        "updates per step of fedbuff; default: 10, or the clients at work if they are fewer",
         rule=ABOVE_ZERO,
-    )  # fmt: skip
+    )
     weighting: str | None = setting(
-        None, "mean over clients: uniform, samples (by their numbers of samples) or nova "
+        None,
+        "mean over clients: uniform, samples (by their numbers of samples) or nova "
         "(FedNova: by samples, if clients do different numbers of iterations); default: uniform",
         rule=one_of("uniform", "samples", "nova"),
-    )  # fmt: skip
+    )
 
 
 FLAGS: dict[str, Setting] = {flag.name: flag for flag in declared(Flags)}

@@ -27,9 +27,11 @@ _PLACES = {
 }
 _APART = "no table holds its values beside each other; run a sweep for each"
 _ALONE = {
-    "task": _APART, "test_samples": _APART, "validation": _APART,
+    "task": _APART,
+    "test_samples": _APART,
+    "validation": _APART,
     "evaluate_every": "when the server looks changes no model; give one value, the smallest",
-}  # fmt: skip
+}
 _PLAIN = re.compile(r"\w[\w.]*(\([\w.]+\))?", re.ASCII)
 _LONGEST = 40  # characters of a value in the name of a folder
 

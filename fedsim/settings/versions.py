@@ -23,9 +23,12 @@ MASKING, FORMER = "momentum_masking", "ef"
 
 _LISTED = "# `fedsim sweep --config runs.toml"
 _FOUND = re.compile(r"# .*, as a search found it\.")
-_BESIDE = {"config.toml": ("summary.json", "environment.json", "rounds.parquet"),
-           "sweep.toml": ("cells",), "runs.toml": ("cells",),
-           "best.toml": ("study.db",)}  # fmt: skip
+_BESIDE = {
+    "config.toml": ("summary.json", "environment.json", "rounds.parquet"),
+    "sweep.toml": ("cells",),
+    "runs.toml": ("cells",),
+    "best.toml": ("study.db",),
+}
 """Files in the same folder that show that fedsim wrote a file into a results folder."""
 
 _WHOLE = (("training", MASKING), ("machine", "memory_as"), ("keep", "payloads"))

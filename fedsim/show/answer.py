@@ -109,9 +109,7 @@ def _cells(rounds: pd.DataFrame, budget_of: str) -> _Cells:
     repeated = table[table.duplicated([*_CELL, "seed", "round"])]
     if len(repeated):
         label, n, p, seed = repeated.iloc[0][[*_CELL, "seed"]]
-        raise UsageError(
-            f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one."
-        )
+        raise UsageError(f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one.")
     groups = table.groupby(_CELL)
     keys = [key for key, _ in groups]
     steps = steps_of(table.assign(_cell=groups.ngroup()), "spent")
@@ -122,10 +120,18 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
     """The best cell of every method within a budget, the best method first."""
     most_seeds = max((cell.seeds for _, cell in cells), default=0)
     rows = [
-        (*key, cell.seeds, most_seeds, round(cell.iteration[place]), cell.metric[place],
-         cell.spread[place], cell.spent[place])
-        for key, cell in cells if (place := int(cell.at(budget))) >= 0
-    ]  # fmt: skip
+        (
+            *key,
+            cell.seeds,
+            most_seeds,
+            round(cell.iteration[place]),
+            cell.metric[place],
+            cell.spread[place],
+            cell.spent[place],
+        )
+        for key, cell in cells
+        if (place := int(cell.at(budget))) >= 0
+    ]
     affordable = pd.DataFrame(rows, columns=_SHOWN)
     affordable = affordable.sort_values(["metric", "spent"], ascending=[not higher, True])
     reached = affordable.drop_duplicates("label")
@@ -181,8 +187,11 @@ def best_table(
     lines: list[Row] = [(row, "") for row in rows]
     ways = "both ways" if budget_of == "total" else "upstream"
     return terminal_table(
-        columns, lines, width, keys=3,  # every part has method, n and p
+        columns,
+        lines,
+        width,
+        keys=3,  # every part has method, n and p
         title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."
         f"{framing_told(results.runs) if framing else ''}",
-    )  # fmt: skip
+    )

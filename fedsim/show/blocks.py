@@ -43,9 +43,13 @@ class Blocks:
 
 
 def compare_methods(
-    *paths: Path | str, reference: str | None = None, margin: float | None = None,
-    test: Test = "t", budgets: Sequence[float | str] = (), budget_of: str = "up",
-) -> Comparison:  # fmt: skip
+    *paths: Path | str,
+    reference: str | None = None,
+    margin: float | None = None,
+    test: Test = "t",
+    budgets: Sequence[float | str] = (),
+    budget_of: str = "up",
+) -> Comparison:
     """Compares the methods of folders over the tasks and seeds (blocks) that all have.
 
     Each method counts with its best cell (n, p) of a task: the best mean over its seeds, of the
@@ -107,8 +111,10 @@ def blocks_of(
     runs = pd.concat([result.runs for result in compressed])
     metrics = sorted({*runs["metric_name"]})
     if len(metrics) > 1:
-        raise UsageError(f"the runs have {len(metrics)} metrics ({', '.join(metrics)}): "
-                         "differences need one; give the folders of one")  # fmt: skip
+        raise UsageError(
+            f"the runs have {len(metrics)} metrics ({', '.join(metrics)}): "
+            "differences need one; give the folders of one"
+        )
     places = [
         str(result.folders.get(str(run), run)) for result in compressed for run in result.runs.index
     ]
@@ -132,9 +138,14 @@ def blocks_of(
         for result in results
     )
     return Blocks(
-        values.astype(float), best, "".join(metrics), bool(runs["higher_is_better"].all()),
-        len(lists) - len(values), failed, budget_of,
-    )  # fmt: skip
+        values.astype(float),
+        best,
+        "".join(metrics),
+        bool(runs["higher_is_better"].all()),
+        len(lists) - len(values),
+        failed,
+        budget_of,
+    )
 
 
 def _check_repeated(runs: pd.DataFrame) -> None:
@@ -154,8 +165,10 @@ def _check_reached(runs: pd.DataFrame, scores: pd.DataFrame, limits: Sequence[fl
         have = {*scores.loc[scores["budget"] == limit, "label"]}
         if missing := sorted({*runs["label"]} - have):
             within = "" if limit == float("inf") else f" within {units.bits(limit)}"
-            raise UsageError(f"{', '.join(missing)}: no evaluation{within}; give a larger --budget "
-                             "or leave the method out")  # fmt: skip
+            raise UsageError(
+                f"{', '.join(missing)}: no evaluation{within}; give a larger --budget "
+                "or leave the method out"
+            )
 
 
 def _scores(results: Results, limit: float, budget_of: str) -> pd.DataFrame:

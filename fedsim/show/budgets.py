@@ -35,9 +35,12 @@ class Budget:
 
 
 def budgets(
-    rounds: pd.DataFrame, higher: bool, bits: Bits = "wire", x: str = "up_bits",
+    rounds: pd.DataFrame,
+    higher: bool,
+    bits: Bits = "wire",
+    x: str = "up_bits",
     budget_of: str = "up",
-) -> list[Budget]:  # fmt: skip
+) -> list[Budget]:
     """The best metric within a budget of bits, one per method, `dense` first.
 
     A cell (n, p) counts with its last evaluation within the budget, the mean over its seeds
@@ -73,10 +76,16 @@ def budgets(
         best = losses.min(axis=0)
         leads = np.where(losses == best, since, np.inf).argmin(axis=0)  # of equals, of fewer bits
         changes = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
-        methods.append(Budget(
-            str(name), not compressed, spent[changes], -sign * best[changes],
-            tuple(cells[k] for k in leads[changes]), float(spent[-1]),
-        ))  # fmt: skip
+        methods.append(
+            Budget(
+                str(name),
+                not compressed,
+                spent[changes],
+                -sign * best[changes],
+                tuple(cells[k] for k in leads[changes]),
+                float(spent[-1]),
+            )
+        )
     if not methods:
         raise NothingToDraw("there is no run that is done and has sent bits.")
     return methods
@@ -106,5 +115,6 @@ def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float,
     ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
     return [
         (start, min(end, last[method]), method)
-        for (start, method), end in zip(turns, ends, strict=True) if start <= last[method]
+        for (start, method), end in zip(turns, ends, strict=True)
+        if start <= last[method]
     ]

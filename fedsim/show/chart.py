@@ -195,9 +195,17 @@ def stacked(
     """
     start, marks = np.zeros(len(rows)), []
     for name, (colour, lengths, texts) in parts.items():
-        marks.append(Marks(
-            x=start + lengths, y=np.arange(len(rows)), start=start, kind="bars", texts=texts,
-            look=Look(colour, 0, None), name=name if len(parts) > 1 else "", direct_label=False,
-        ))  # fmt: skip
+        marks.append(
+            Marks(
+                x=start + lengths,
+                y=np.arange(len(rows)),
+                start=start,
+                kind="bars",
+                texts=texts,
+                look=Look(colour, 0, None),
+                name=name if len(parts) > 1 else "",
+                direct_label=False,
+            )
+        )
         start = start + lengths
     return Chart(title="", x=x, y=Axis(rows=rows), marks=marks)

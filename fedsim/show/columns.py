@@ -99,8 +99,10 @@ are ×0.99 to ×567."
         return ""
     longer = sent["up_message_bits"] / sent["up_wire_bits"]
     lengths, ratios = _range(longer), _range(sent["ratio_wire"] / longer)
-    return (f" With Flower's framing (up_message_bits) uploads are {lengths} as long: ratios up "
-            f"are {ratios}.")  # fmt: skip
+    return (
+        f" With Flower's framing (up_message_bits) uploads are {lengths} as long: ratios up "
+        f"are {ratios}."
+    )
 
 
 def _range(values: pd.Series) -> str:
@@ -124,8 +126,10 @@ def downlink_told(runs: pd.DataFrame) -> str:
     share = (raw["down_wire_bits"] / (raw["down_wire_bits"] + raw["up_wire_bits"])).max()
     if not share > _MOST:
         return ""
-    return (f" The raw downlink is up to {100 * share:.3g} % of the bits: --downlink METHOD "
-            "compresses it.")  # fmt: skip
+    return (
+        f" The raw downlink is up to {100 * share:.3g} % of the bits: --downlink METHOD "
+        "compresses it."
+    )
 
 
 def delay_told(runs: pd.DataFrame) -> str:
@@ -135,8 +139,11 @@ def delay_told(runs: pd.DataFrame) -> str:
         >>> delay_told(pd.DataFrame({"temporal": [5]}))
         'n: local iterations per round'
     """
-    what = {"n": "local iterations per round", "E": "local epochs per round",
-            "T": "simulated --local-seconds per round, once"}  # fmt: skip
+    what = {
+        "n": "local iterations per round",
+        "E": "local epochs per round",
+        "T": "simulated --local-seconds per round, once",
+    }
     symbol = delay_symbol(runs)
     return f"{symbol}: {what[symbol]}"
 

@@ -120,8 +120,9 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
             draw.
     """
     if x not in ALONG or x == TIME and TIME not in rounds.columns:
-        raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or, of runs on a network, "
-                         f"{TIME!r}.")  # fmt: skip
+        raise UsageError(
+            f"x is {x!r}: it must be 'iteration', 'up_bits' or, of runs on a network, {TIME!r}."
+        )
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])
@@ -160,9 +161,7 @@ def _scored(
     return table
 
 
-def pareto_points(
-    runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up"
-) -> list[Series]:
+def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> list[Series]:
     """Final metric over the bits of a client of every round: one point per cell.
 
     Args:
@@ -208,19 +207,30 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
     """`table` with a column `_cell`, each row's index into the list of cells; and that list."""
     many = several(table)
     columns = [
-        table["temporal"], table["gradient"],
+        table["temporal"],
+        table["gradient"],
         [False] * len(table) if many else shared_reference(table),
-        table["label"] if many else [""] * len(table), table["dense"],
-    ]  # fmt: skip
+        table["label"] if many else [""] * len(table),
+        table["dense"],
+    ]
     symbol = delay_symbol(table)
     keys = [
-        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many, symbol),
-         bool(dense))
+        (
+            CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many, symbol),
+            bool(dense),
+        )
         for n, p, reference, name, dense in zip(*columns, strict=True)
     ]
-    order = sorted(dict.fromkeys(keys), key=lambda key: (
-        not key[0].dense, key[0].method, key[0].temporal, -key[0].gradient, not key[0].reference
-    ))  # fmt: skip
+    order = sorted(
+        dict.fromkeys(keys),
+        key=lambda key: (
+            not key[0].dense,
+            key[0].method,
+            key[0].temporal,
+            -key[0].gradient,
+            not key[0].reference,
+        ),
+    )
     places = {key: place for place, key in enumerate(order)}
     return table.assign(_cell=[places[key] for key in keys]), [cell for cell, _ in order]
 
@@ -275,5 +285,7 @@ def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]
     if len(repeated):
         first = repeated.sort_values("_cell", kind="stable").iloc[0]
         cell = cells[first["_cell"]]
-        raise UsageError(f"several runs of {cell.symbol} = {cell.temporal}, "
-                         f"p = {cell.gradient:g}, seed {first['seed']}: choose one.")  # fmt: skip
+        raise UsageError(
+            f"several runs of {cell.symbol} = {cell.temporal}, "
+            f"p = {cell.gradient:g}, seed {first['seed']}: choose one."
+        )

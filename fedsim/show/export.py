@@ -28,9 +28,16 @@ from fedsim.show.tables import (
 
 _STYLES = ("markdown", "latex", "html", "csv")
 _PAPER = (
-    "metric", "up_wire_bits", "ratio_both", "gradient", "temporal", "label", "task", "ratio_wire",
+    "metric",
+    "up_wire_bits",
+    "ratio_both",
+    "gradient",
+    "temporal",
+    "label",
+    "task",
+    "ratio_wire",
     "difference",
-)  # fmt: skip
+)
 """Columns of a table for a paper, those first that are worth most."""
 
 _MOST = 7
@@ -38,9 +45,10 @@ _SEEDS = ", mean ± sample standard deviation (number of seeds)"
 
 
 def table(
-    runs: pd.DataFrame, style: Literal["markdown", "latex", "html", "csv"] = "markdown",
+    runs: pd.DataFrame,
+    style: Literal["markdown", "latex", "html", "csv"] = "markdown",
     columns: Sequence[str] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """`runs` as a table in markdown, LaTeX, HTML or CSV.
 
     In all but CSV a cell's seeds are one row: means, and behind metric and loss the sample standard
@@ -157,7 +165,9 @@ def _texts(
         headings.append(text)
         columns.append(values)
     numeric = [
-        name == "seed" or pd.api.types.is_numeric_dtype(shown[name])
-        and not pd.api.types.is_bool_dtype(shown[name]) for name in names
-    ]  # fmt: skip
+        name == "seed"
+        or pd.api.types.is_numeric_dtype(shown[name])
+        and not pd.api.types.is_bool_dtype(shown[name])
+        for name in names
+    ]
     return headings, list(zip(*columns, strict=True)), numeric

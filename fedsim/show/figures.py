@@ -66,25 +66,34 @@ _PALER = " Paler ones send fewer entries."
 
 
 def curves_chart(
-    rounds: pd.DataFrame, x: str = "iteration", y: str = "metric", name: str | None = None,
+    rounds: pd.DataFrame,
+    x: str = "iteration",
+    y: str = "metric",
+    name: str | None = None,
     bits: Bits = "wire",
-) -> Chart:  # fmt: skip
+) -> Chart:
     """Learning curves; arguments and errors as of `fedsim.plot.curves`, and x may be `TIME`."""
     check_frame(rounds, "rounds", "curves()")
     x, y = column_of(x, ALONG), column_of(y, rounds.columns, {*rounds.get("metric_name", ())})
     lines = curve_lines(rounds, x, y, bits)
     shown = name or (metric_name(rounds) if y == "metric" else y)
-    axis = Axis(LABELS[x if x != "up_bits" else bits_column(bits)],
-                "bits" if x == "up_bits" else "plain")  # fmt: skip
+    axis = Axis(
+        LABELS[x if x != "up_bits" else bits_column(bits)], "bits" if x == "up_bits" else "plain"
+    )
     styles = looks([line.cell for line in lines])
     symbol = next((cell.symbol for cell in styles), "n")
-    tells = "colour and marker tell the method, line tells" if several_of(styles) else (
-        "colour tells p, line and marker tell")  # fmt: skip
+    tells = (
+        "colour and marker tell the method, line tells"
+        if several_of(styles)
+        else ("colour tells p, line and marker tell")
+    )
     return Chart(
-        title=titled(rounds), x=axis, y=Axis(label(shown), metric=shown),
+        title=titled(rounds),
+        x=axis,
+        y=Axis(label(shown), metric=shown),
         marks=_lines(lines, styles, x, shown),
         caption=f"{_LINES}{tells} {symbol}.{paler(styles)}",
-    )  # fmt: skip
+    )
 
 
 def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) -> list[Marks]:
@@ -93,11 +102,16 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
     text_of = texts.get(x, units.bits)
     marks = [
         Marks(
-            x=line.x, y=line.y, look=styles[line.cell], name=named[line.cell],
-            texts=_texts(line, text_of, name), low=line.low, high=line.high,
+            x=line.x,
+            y=line.y,
+            look=styles[line.cell],
+            name=named[line.cell],
+            texts=_texts(line, text_of, name),
+            low=line.low,
+            high=line.high,
         )
         for line in lines
-    ]  # fmt: skip
+    ]
     return marks + reading
 
 
@@ -124,15 +138,24 @@ def budget_chart(
             f"{cell_label(cell)}\nfrom {units.bits(sent)} on\n{shown} {units.score(score, shown)}"
             for cell, sent, score in zip(cells, best.bits, best.metric, strict=True)
         ]
-        marks.append(Marks(
-            x=[*best.bits, best.end], y=[*best.metric, best.metric[-1]], kind="steps",
-            look=styles[best.method], name=best.method, texts=[*texts, texts[-1]],
-        ))  # fmt: skip
+        marks.append(
+            Marks(
+                x=[*best.bits, best.end],
+                y=[*best.metric, best.metric[-1]],
+                kind="steps",
+                look=styles[best.method],
+                name=best.method,
+                texts=[*texts, texts[-1]],
+            )
+        )
     return Chart(
-        title=titled(rounds), caption=_BUDGET, marks=marks, y=Axis(label(shown), metric=shown),
+        title=titled(rounds),
+        caption=_BUDGET,
+        marks=marks,
+        y=Axis(label(shown), metric=shown),
         x=_spent(bits, budget_of),
         strip=Strip("best", leaders(methods, higher), styles),
-    )  # fmt: skip
+    )
 
 
 def _spent(bits: Bits, budget_of: str) -> Axis:
@@ -158,22 +181,37 @@ def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up")
     marks = marks if len(best) > 1 else []
     notes, ends = [], intervals(points, samples_of(runs), name)
     for point, (low, high) in zip(points, ends, strict=True):
-        marks.append(Marks(
-            x=point.x, y=point.y, low=low, high=high, kind="points", size=8,
-            look=styles[point.cell], name=named[point.cell],
-            hollow=[True] if point.seeds < most_seeds else (),
-            texts=[f"{text}\n{point.seeds} of {most_seeds} seeds" if point.seeds < most_seeds
-                   else text
-                   for text in _texts(point, units.bits, name)],
-        ))  # fmt: skip
+        marks.append(
+            Marks(
+                x=point.x,
+                y=point.y,
+                low=low,
+                high=high,
+                kind="points",
+                size=8,
+                look=styles[point.cell],
+                name=named[point.cell],
+                hollow=[True] if point.seeds < most_seeds else (),
+                texts=[
+                    f"{text}\n{point.seeds} of {most_seeds} seeds"
+                    if point.seeds < most_seeds
+                    else text
+                    for text in _texts(point, units.bits, name)
+                ],
+            )
+        )
         if point.cell.method and point.cell in leading:  # the others' notes would cover each other
             note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
             notes.append((float(point.x[0]), float(point.y[0]), note))
     return Chart(
         title=titled(runs) + (f"\non the front: {symbol}, p" if several_of(styles) else ""),
-        x=_spent(bits, budget_of), y=Axis(label(name), metric=name), marks=marks + reading,
-        notes=notes, higher=higher, caption=_POINTS + paler(styles),
-    )  # fmt: skip
+        x=_spent(bits, budget_of),
+        y=Axis(label(name), metric=name),
+        marks=marks + reading,
+        notes=notes,
+        higher=higher,
+        caption=_POINTS + paler(styles),
+    )
 
 
 def intervals(
@@ -238,9 +276,12 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
         marks.append(limit_of(f"target {target:g}"))
     many = f"\nthe {SHOWN} fastest of {len(lines)} cells" if len(lines) > SHOWN else ""
     return Chart(
-        title=titled(priced) + many, x=Axis(f"simulated time on {network}", "seconds"),
-        y=Axis(label(name), metric=name), marks=marks, at_y=target,
-    )  # fmt: skip
+        title=titled(priced) + many,
+        x=Axis(f"simulated time on {network}", "seconds"),
+        y=Axis(label(name), metric=name),
+        marks=marks,
+        at_y=target,
+    )
 
 
 def rank(line: Series, target: float | None, higher: bool) -> tuple[float, float]:
@@ -258,12 +299,15 @@ def bandwidths_chart(times: "Bandwidths", rounds: pd.DataFrame, target: float) -
     lines, dense = times.methods(), set(rounds.loc[rounds["dense"], "label"])
     styles = method_looks({name: name in dense for name in lines})
     return Chart(
-        title=titled(rounds), x=Axis("upload and download rate of every client", "rates"),
+        title=titled(rounds),
+        x=Axis("upload and download rate of every client", "rates"),
         y=Axis(f"time to {label(metric_name(rounds))} {target:g}", "seconds"),
-        marks=[Marks(x=times.rates, y=seconds, look=styles[method], name=method)
-               for method, seconds in lines.items()],
+        marks=[
+            Marks(x=times.rates, y=seconds, look=styles[method], name=method)
+            for method, seconds in lines.items()
+        ],
         strip=Strip("fastest", times.fastest(), styles),
-    )  # fmt: skip
+    )
 
 
 def titled(frame: pd.DataFrame) -> str:
@@ -297,8 +341,10 @@ def legend(styles: Mapping[CellKey, Look], lines: bool) -> tuple[dict[CellKey, s
     named = {cell: cell.method if first[cell.method] == cell else "" for cell in styles}
     places = {cell.temporal: look.place for cell, look in styles.items()}
     symbol = next((cell.symbol for cell in styles), "n")
-    reading = [Marks(look=Look(GREY, place, None), name=f"{symbol} = {n}")
-               for n, place in sorted(places.items())]  # fmt: skip
+    reading = [
+        Marks(look=Look(GREY, place, None), name=f"{symbol} = {n}")
+        for n, place in sorted(places.items())
+    ]
     reading = reading if lines and len(reading) > 1 else []
     if paler(styles):
         fractions = {

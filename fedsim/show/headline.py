@@ -58,8 +58,10 @@ def headline(runs: pd.DataFrame) -> str:
         more = f"It and {len(untold)} others cannot be told apart"
         parts.append(f"{one if len(untold) == 1 else more}{_seeds_told(best, untold)}.")
     else:
-        parts.append(f"It is told from {'the other' if len(others) == 1 else 'all others'}"
-                     f"{_seeds_told(best, others) if best.count < 2 else ''}.")  # fmt: skip
+        parts.append(
+            f"It is told from {'the other' if len(others) == 1 else 'all others'}"
+            f"{_seeds_told(best, others) if best.count < 2 else ''}."
+        )
     return " ".join(parts)
 
 

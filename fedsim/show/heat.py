@@ -111,8 +111,9 @@ class Shades:
     def ticks(self, name: str) -> list[tuple[float, str]]:
         """Places on the scale of round values of the column `name`, with their texts, ascending."""
         rounded = self.round_values()
-        text_of = (lambda x: f"{x:.10g}") if self.scale == "plain" else (
-            lambda x: tick_text(x, name))  # fmt: skip
+        text_of = (
+            (lambda x: f"{x:.10g}") if self.scale == "plain" else (lambda x: tick_text(x, name))
+        )
         marks = {x: text_of(x) for x in rounded if self.low <= x <= self.high}
         if len(marks) < 2:
             marks = {x: shade_text(x, name) for x in (self.low, self.high)}
@@ -162,8 +163,10 @@ class Heat:
     @property
     def legend_text(self) -> str:
         """Sentences that explain colours and hatching; empty where there is nothing to add."""
-        texts = {"error": f" Colours go by the logarithm of the error, 1 - {self.name}.",
-                 "ratios": " Colours are logarithmic."}  # fmt: skip
+        texts = {
+            "error": f" Colours go by the logarithm of the error, 1 - {self.name}.",
+            "ratios": " Colours are logarithmic.",
+        }
         text = texts.get(self.shades.scale, "")
         if any(self.shades.beyond):
             text += " A value far from all others has the colour of the scale's end."

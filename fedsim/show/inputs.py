@@ -60,8 +60,10 @@ folders, or the rows, of one of them
     """
     tasks = sorted(frame["task"].unique())
     if len(tasks) > 1:
-        raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
-                         "give the folders, or the rows, of one of them")  # fmt: skip
+        raise UsageError(
+            f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
+            "give the folders, or the rows, of one of them"
+        )
 
 
 def of_done(rounds: pd.DataFrame) -> pd.DataFrame:

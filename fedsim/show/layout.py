@@ -49,9 +49,15 @@ class Column:
 
 
 def terminal_table(
-    columns: Sequence[Column], rows: Sequence[Row], width: int, *,
-    keys: int = 1, gap: int = 1, title: str = "", caption: str = "",
-) -> Group:  # fmt: skip
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    width: int,
+    *,
+    keys: int = 1,
+    gap: int = 1,
+    title: str = "",
+    caption: str = "",
+) -> Group:
     """A table for a terminal of `width` characters, in which no number is cut or broken.
 
     Where not all columns fit, however narrow their names, some go into further tables below, each
@@ -89,15 +95,21 @@ def terminal_table(
             widths[max(short, key=lambda k: weights[k] * full[k] / max(1, widths[k]))] += 1
             left -= 1
         table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False,
+            box=box.SIMPLE_HEAD,
+            padding=(0, gap - 1, 0, 0),
+            pad_edge=False,
+            show_edge=False,
             width=sum(widths.values()) + gap * (len(block) - 1),
-        )  # fmt: skip
+        )
         for column, k in ((columns[k], k) for k in block):
             right = column.right or column.kind == "number"
             table.add_column(
-                column.heading, justify="right" if right else "left", width=widths[k],
-                overflow="fold", no_wrap=column.kind != "words",
-            )  # fmt: skip
+                column.heading,
+                justify="right" if right else "left",
+                width=widths[k],
+                overflow="fold",
+                no_wrap=column.kind != "words",
+            )
         for row, style in rows:  # Text, not str: a method's brackets are not markup
             cells = (
                 folded(row[k], widths[k]) if columns[k].kind == "name" else row[k] for k in block

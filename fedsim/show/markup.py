@@ -8,10 +8,15 @@ from compressors.printing import printable
 
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "\n": " ",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\n": " ",
     "±": r"$\pm$",
-}  # fmt: skip
+}
 
 
 def markdown(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
@@ -32,9 +37,13 @@ def markdown(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
 
 
 def latex(
-    names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool],
-    bold: Collection[tuple[int, int]] = (), caption: str = "", key: str = "",
-) -> str:  # fmt: skip
+    names: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    bold: Collection[tuple[int, int]] = (),
+    caption: str = "",
+    key: str = "",
+) -> str:
     """A LaTeX tabular with the rules of the package booktabs; with a caption, in a float.
 
     Args:
@@ -51,17 +60,22 @@ def latex(
     for row, column in bold:
         style.set_properties(subset=([row], [column]), textbf="--rwrap")
     text = style.to_latex(
-        column_format="".join("r" if right else "l" for right in numeric), hrules=True,
-        caption=_escaped(caption) or None, label=key or None,
+        column_format="".join("r" if right else "l" for right in numeric),
+        hrules=True,
+        caption=_escaped(caption) or None,
+        label=key or None,
         position_float="centering" if caption else None,
-    )  # fmt: skip
+    )
     return f"% needs \\usepackage{{booktabs}}\n{text}"
 
 
 def html(
-    names: Sequence[str], cells: Sequence[Sequence[str]], about: str, kinds: Sequence[str] = (),
+    names: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    about: str,
+    kinds: Sequence[str] = (),
     meanings: Sequence[str] = (),
-) -> str:  # fmt: skip
+) -> str:
     """An HTML table that scrolls sideways where it is wider than the page.
 
     Args:

@@ -65,9 +65,14 @@ class ResultsView(Results):
         return compare_frames(*((self.runs[labels == label], label) for label in (first, other)))
 
     def compare_methods(
-        self, *labels: str, reference: str | None = None, margin: float | None = None,
-        test: Test = "t", budgets: Sequence[float | str] = (), budget_of: str = "up",
-    ) -> Comparison:  # fmt: skip
+        self,
+        *labels: str,
+        reference: str | None = None,
+        margin: float | None = None,
+        test: Test = "t",
+        budgets: Sequence[float | str] = (),
+        budget_of: str = "up",
+    ) -> Comparison:
         """Compares many methods over the tasks and seeds that all have.
 
         Args:

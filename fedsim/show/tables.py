@@ -41,9 +41,14 @@ TABLE_ORDER = (
     "ratio_wire", "ratio_content", "ratio_both", "failures", "failed_up_bits", "seconds", "status",
 )  # fmt: skip
 _FIRST_LEFT_OUT = (
-    "down_content_bits", "ratio_content", "up_content_bits", "total_sparsity", "seconds",
-    "down_wire_bits", "up_share",
-)  # fmt: skip
+    "down_content_bits",
+    "ratio_content",
+    "up_content_bits",
+    "total_sparsity",
+    "seconds",
+    "down_wire_bits",
+    "up_share",
+)
 TABLE_COLUMNS = ("label", *COLUMNS, *CLIENT_SCORES, *PRIVACY, "difference")
 """What every table can show."""
 
@@ -100,9 +105,11 @@ def resolve_columns(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
 
 
 def summary_table(
-    rows: pd.DataFrame, width: int | None = None, columns: Sequence[str] | None = None,
+    rows: pd.DataFrame,
+    width: int | None = None,
+    columns: Sequence[str] | None = None,
     per_seed: bool = False,
-) -> Group:  # fmt: skip
+) -> Group:
     """Runs for the terminal: a row per cell, failed ones too; seeds are averaged.
 
     Bits are those of a client of every round, summed over rounds, of payloads; "content",
@@ -145,11 +152,12 @@ def summary_table(
     identified = (*_KEYS, *settings_in_labels(rows))
     return terminal_table(
         [column for column, _ in table.values()],
-        list(zip(texts, shown["kind"].map(_KINDS), strict=True)), width,
+        list(zip(texts, shown["kind"].map(_KINDS), strict=True)),
+        width,
         keys=1 if columns is not None else max(1, sum(name in identified for name in table)),
         title=f"{', '.join(rows['task'].unique())}: {method_text(shown)}",
         caption="\n".join([text.lstrip(), *failures_told(rows)]),
-    )  # fmt: skip
+    )
 
 
 def summary_texts(
@@ -181,9 +189,10 @@ def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` by task, method where there are several, n upwards, p downwards and seed."""
     by = ["label"] if several(runs) else []
     return runs.sort_values(
-        ["task", *by, "temporal", "gradient", "seed"], kind="stable",
+        ["task", *by, "temporal", "gradient", "seed"],
+        kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
-    )  # fmt: skip
+    )
 
 
 def shown_rows(

@@ -80,8 +80,9 @@ def own_times(results: Results) -> tuple[str, pd.DataFrame]:
     done = results.done_rounds
     if not len(done):
         raise UsageError(_NONE_DONE)
-    networks = {str(name): results.configs.get(str(name), {}).get("network")
-                for name in results.done.index}  # fmt: skip
+    networks = {
+        str(name): results.configs.get(str(name), {}).get("network") for name in results.done.index
+    }
     for name, network in networks.items():
         if network is None:
             raise UsageError(
@@ -94,7 +95,7 @@ def own_times(results: Results) -> tuple[str, pd.DataFrame]:
 
 def to_target(
     rounds: pd.DataFrame, target: float, runs: pd.DataFrame | None = None
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """The simulated time after which each cell first reaches a metric.
 
     Args:
@@ -120,11 +121,13 @@ def to_target(
         each["energy_joules"] = at.groupby("run")["energy_joules"].sum()
         energy = {"energy_joules": ("energy_joules", "mean")}
     cells = each.groupby(CELL).agg(
-        seeds=("sim_seconds", "size"), reached=("target_seconds", "count"),
+        seeds=("sim_seconds", "size"),
+        reached=("target_seconds", "count"),
         target_seconds=("target_seconds", lambda x: x.mean(skipna=False)),
         target_seconds_sd=("target_seconds", lambda x: x.std(skipna=False)),
-        sim_seconds=("sim_seconds", "mean"), **energy,
-    )  # fmt: skip
+        sim_seconds=("sim_seconds", "mean"),
+        **energy,
+    )
     if runs is not None:
         lost = _lost(runs).reindex(cells.index, fill_value=0)
         cells["seeds"] += lost
@@ -157,8 +160,10 @@ it.'
     _, label, n, _ = shares.idxmax()
     percent = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
     delay = f"{delay_symbol(rounds)} = {n}"
-    return (f"The raw downlink takes {percent} of the seconds of {label}, {delay}: "
-            "--downlink METHOD compresses it.")  # fmt: skip
+    return (
+        f"The raw downlink takes {percent} of the seconds of {label}, {delay}: "
+        "--downlink METHOD compresses it."
+    )
 
 
 @dataclass(frozen=True)
@@ -198,14 +203,19 @@ class Bandwidths:
             low, high = np.log(self.rates[i - 1 : i + 1])
             borders.append(float(np.exp(low + share * (high - low))))
         edges = [self.rates[0], *borders, self.rates[-1]]
-        return [(low, high, names[best[i]])
-                for (low, high), i in zip(pairwise(edges), turns[:-1], strict=True)]  # fmt: skip
+        return [
+            (low, high, names[best[i]])
+            for (low, high), i in zip(pairwise(edges), turns[:-1], strict=True)
+        ]
 
 
 def times_over_bandwidths(
-    results: Results, network: NetworkSpec, target: float, rates: Sequence[float] = BANDWIDTHS,
+    results: Results,
+    network: NetworkSpec,
+    target: float,
+    rates: Sequence[float] = BANDWIDTHS,
     flops: Flops | None = None,
-) -> Bandwidths:  # fmt: skip
+) -> Bandwidths:
     """The time to a target of every cell, where all clients have one rate up and down.
 
     Args:

@@ -67,9 +67,13 @@ def from_peft(
         load = Reader(partial(_read, task.load, base), task.load.files)
     try:
         return replace(
-            task, name=name, build=partial(_adapted, name, model, frozen_config), load=load,
-            from_data=False, **fields,
-        )  # fmt: skip
+            task,
+            name=name,
+            build=partial(_adapted, name, model, frozen_config),
+            load=load,
+            from_data=False,
+            **fields,
+        )
     except TypeError as error:
         raise UsageError(f"task {name}: {error}") from error
 
@@ -102,9 +106,11 @@ def _adapted(task: str, model: Callable[[], nn.Module], config: Any) -> nn.Modul
 
 
 def _loaded(
-    load: Callable[[Path | None, bool], Data], base: Callable[[], str], folder: Path | None,
+    load: Callable[[Path | None, bool], Data],
+    base: Callable[[], str],
+    folder: Path | None,
     download: bool,
-) -> Data:  # fmt: skip
+) -> Data:
     return replace(load(folder, download), base=base())
 
 

@@ -74,9 +74,12 @@ class Reader:
 
 
 def task_of(
-    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], options: dict[str, Any],
+    name: str,
+    model: Callable[..., nn.Module],
+    read: Callable[..., Data],
+    options: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
-) -> Task:  # fmt: skip
+) -> Task:
     """The task `name`; `read` takes the data folder and, by name, whether targets are classes."""
     field_names = [
         f.name for f in fields(Task) if f.init and f.name not in ("name", "build", "load")
@@ -349,10 +352,16 @@ def from_frame(
 
 
 def _of_rows(
-    name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[SampleSet]],
-    what: str, share: float | None, standardize: bool, inputs: Split, fields: dict[str, Any],
+    name: str,
+    model: Callable[..., nn.Module],
+    parts: Callable[[Path | None], list[SampleSet]],
+    what: str,
+    share: float | None,
+    standardize: bool,
+    inputs: Split,
+    fields: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
-) -> Task:  # fmt: skip
+) -> Task:
     """The task of a table of rows, and of another that is held out where no ``share`` is."""
 
     def read(folder: Path | None, classes: bool) -> Data:
@@ -393,9 +402,7 @@ def existing_path(file: str | os.PathLike[str], start: Path, folder: Path | None
     return next((path for path in candidates if path.exists()), None)
 
 
-def path_of(
-    task: str, file: str | os.PathLike[str], start: Path, folder: Path | None
-) -> Path:
+def path_of(task: str, file: str | os.PathLike[str], start: Path, folder: Path | None) -> Path:
     """As ``existing_path``; ``DataError`` where there is none."""
     if (path := existing_path(file, start, folder)) is not None:
         return path

@@ -25,9 +25,13 @@ def two_hidden_layers(width: int = 200) -> nn.Module:
         199210
     """
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(28 * 28, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(28 * 28, width),
+        nn.ReLU(),
+        nn.Linear(width, width),
+        nn.ReLU(),
         nn.Linear(width, 10),
-    )  # fmt: skip
+    )
 
 
 class MnistCNN(nn.Module):

@@ -122,10 +122,14 @@ def from_hub(
         place = existing_path(dataset, start, folder)
         try:
             source = import_module("flwr_datasets").FederatedDataset(
-                dataset=dataset if place is None else os.fspath(place), subset=subset,
-                preprocessor=prepared, partitioners={train: 1}, shuffle=shuffle, seed=seed,
+                dataset=dataset if place is None else os.fspath(place),
+                subset=subset,
+                preprocessor=prepared,
+                partitioners={train: 1},
+                shuffle=shuffle,
+                seed=seed,
                 **options,
-            )  # fmt: skip
+            )
             rows = source.load_split(train)
         except ImportError as error:
             raise DataError(

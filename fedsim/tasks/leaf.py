@@ -68,9 +68,7 @@ def from_leaf(
 
     def read(data_folder: Path | None, classes: bool) -> Data:
         place = path_of(name, folder, start, data_folder)
-        train, test = (
-            [*read_leaf(name, place / role, encode)] for role in ("train", "test")
-        )
+        train, test = ([*read_leaf(name, place / role, encode)] for role in ("train", "test"))
         return by_user(name, f"LEAF, {start.name}", train, test, classes)
 
     options = {"partition": "natural"} | fields
@@ -100,9 +98,11 @@ def leaf_femnist(
         10
     """
     usual = {
-        "optimizer": partial(torch.optim.SGD, lr=0.004), "batch_size": 10,
-        "title": "LEAF's FEMNIST", "source": "Caldas et al. 2018 (LEAF)",
-    }  # fmt: skip
+        "optimizer": partial(torch.optim.SGD, lr=0.004),
+        "batch_size": 10,
+        "title": "LEAF's FEMNIST",
+        "source": "Caldas et al. 2018 (LEAF)",
+    }
     return from_leaf(folder, model, name=name, encode=encode_femnist, **(usual | fields))
 
 
@@ -148,9 +148,12 @@ def leaf_shakespeare(
         'natural'
     """
     usual = {
-        "optimizer": partial(torch.optim.SGD, lr=0.8), "batch_size": 10, "channels_last": False,
-        "title": "LEAF's Shakespeare", "source": "Caldas et al. 2018 (LEAF)",
-    }  # fmt: skip
+        "optimizer": partial(torch.optim.SGD, lr=0.8),
+        "batch_size": 10,
+        "channels_last": False,
+        "title": "LEAF's Shakespeare",
+        "source": "Caldas et al. 2018 (LEAF)",
+    }
     return from_leaf(folder, model, name=name, encode=encode_shakespeare, **(usual | fields))
 
 
@@ -240,11 +243,17 @@ def stack_overflow(
         return by_user(name, "Stack Overflow", held, scored, classes)
 
     usual = {
-        "optimizer": partial(torch.optim.SGD, lr=10**-0.5), "loss": word_loss,
-        "metric": word_hits, "reported": word_accuracy, "partition": "natural", "batch_size": 16,
-        "channels_last": False, "evaluation_batch": 100, "title": "Stack Overflow, next word",
+        "optimizer": partial(torch.optim.SGD, lr=10**-0.5),
+        "loss": word_loss,
+        "metric": word_hits,
+        "reported": word_accuracy,
+        "partition": "natural",
+        "batch_size": 16,
+        "channels_last": False,
+        "evaluation_batch": 100,
+        "title": "Stack Overflow, next word",
         "source": "Reddi et al. 2021 (Adaptive federated optimization)",
-    }  # fmt: skip
+    }
     build = partial(model, vocabulary + _WORDS)
     return task_of(name, build, read, usual | fields, files)
 
@@ -296,4 +305,3 @@ def word_accuracy(means: dict[str, float]) -> dict[str, float]:
         {'accuracy': 0.25}
     """
     return {"accuracy": means["hits"] / means["words"] if means["words"] else 0.0}
-

@@ -122,7 +122,5 @@ MNIST_LENET5 = Task(
     batch_size=128,
     iterations=2000,
 )
-MNIST_LENET5_CAFFE = replace(
-    MNIST_LENET5, **about("mnist_lenet5_caffe"), build=to_the_letter
-)
+MNIST_LENET5_CAFFE = replace(MNIST_LENET5, **about("mnist_lenet5_caffe"), build=to_the_letter)
 FASHION_LENET5 = replace(MNIST_LENET5, **about("fashion_lenet5"), load=load_fashion)

@@ -46,7 +46,9 @@ MNIST_MLP4096 = Task(
 MNIST_MLP4096_LN, MNIST_MLP512, MNIST_MLP512_LN, MNIST_MLP128_LN = (
     replace(MNIST_MLP4096, **about(name), build=partial(mlp, width, layer_norm))
     for name, width, layer_norm in (
-        ("mnist_mlp4096_ln", 4096, True), ("mnist_mlp512", 512, False),
-        ("mnist_mlp512_ln", 512, True), ("mnist_mlp128_ln", 128, True),
+        ("mnist_mlp4096_ln", 4096, True),
+        ("mnist_mlp512", 512, False),
+        ("mnist_mlp512_ln", 512, True),
+        ("mnist_mlp128_ln", 128, True),
     )
-)  # fmt: skip
+)

@@ -43,8 +43,11 @@ def pack(
         DataError: an array is not as said.
     """
     arrays: dict[str, NDArray[Any]] = {
-        "train_x": train_x, "train_y": train_y, "test_x": test_x, "test_y": test_y
-    }  # fmt: skip
+        "train_x": train_x,
+        "train_y": train_y,
+        "test_x": test_x,
+        "test_y": test_y,
+    }
     cifar.check_arrays(Path(path), arrays)
     with replacing(path) as file:
         np.savez(  # uncompressed: photographs do not compress

@@ -148,9 +148,7 @@ def _imported(module: ModuleType) -> str:
 
 
 @lru_cache(maxsize=64)
-def _from_file(
-    path: Path, digest: str, name: str, place: str, kind: Any, called: str
-) -> Any:
+def _from_file(path: Path, digest: str, name: str, place: str, kind: Any, called: str) -> Any:
     """The object ``name`` of the file's module, which is in ``sys.modules`` only while it executes.
 
     Dataclasses in it look the module up there. Unlisted modules travel to other processes by value,
@@ -184,9 +182,10 @@ def _named(
         what = f"is of type {type(attribute).__name__}" if hasattr(module, name) else "is not there"
         homes = (module.__name__, kind.__module__)
         candidates = [
-            key for key, value in vars(module).items()
+            key
+            for key, value in vars(module).items()
             if is_kind(value) and getattr(value, "__module__", "") in homes and value is not kind
-        ]  # fmt: skip
+        ]
         names = ", ".join(candidates) or "none"
         raise _Refused(f"{name!r} {what}, where a {called} is wanted (there: {names})")
     try:

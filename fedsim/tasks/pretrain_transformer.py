@@ -53,8 +53,10 @@ def train(numbers: Tensor, steps: int, test: tuple[Tensor, Tensor] | None = None
                     float(summed_loss(model(a), b))
                     for a, b in zip(test[0].split(500), test[1].split(500), strict=True)
                 )
-            print(f"step {step + 1}: held-out perplexity {perplexity(total / len(test[0])):.3f}",
-                  flush=True)  # fmt: skip
+            print(
+                f"step {step + 1}: held-out perplexity {perplexity(total / len(test[0])):.3f}",
+                flush=True,
+            )
     return model
 
 

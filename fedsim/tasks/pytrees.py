@@ -115,9 +115,7 @@ def stack(trees: Sequence[Tree]) -> Tree:
     return map_leaves(lambda *x: torch.stack(x), first, *others)
 
 
-def to_device(
-    tree: Tree, device: torch.device, layout: torch.memory_format | None = None
-) -> Tree:
+def to_device(tree: Tree, device: torch.device, layout: torch.memory_format | None = None) -> Tree:
     """The tree with its tensors on ``device``; other leaves stay.
 
     Args:

@@ -134,9 +134,7 @@ def build_transformer(rank: int = 0, train_a: bool = True) -> nn.Module:
     return adapt(model, rank, SCALE, train_a) if rank else model
 
 
-def lora(
-    name: str, rank: int, train_a: bool = True, lr: float | None = None
-) -> Task:
+def lora(name: str, rank: int, train_a: bool = True, lr: float | None = None) -> Task:
     """`char_transformer` with adapters of another rank, or trained at another rate.
 
     Args:

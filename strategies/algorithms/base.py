@@ -110,9 +110,14 @@ class Client:
         return ClientUpdate(result.update)
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         """What the client remembers for the next message, now that ``update`` was encoded."""
         return {}
 
@@ -233,8 +238,7 @@ class Algorithm:
         return Raw()
 
     def reads(self, uplink: Compressor) -> Compressor:
-        """How the server reads messages: as updates, unless the algorithm adds up something else.
-        """
+        """How the server reads messages: as updates, unless the algorithm adds something else."""
         return uplink
 
     def sides(self, seed: int) -> tuple[Side, ...]:
@@ -275,9 +279,12 @@ def own_method(algorithm: Algorithm, setup: Setup) -> Unmet | None:
 
 
 _FORMER_OF_CLIENTS = {
-    "shares": "payload_template", "begins": "initial_weights", "force": "gradient_hook",
-    "update": "make_update", "after": "next_state",
-}  # fmt: skip
+    "shares": "payload_template",
+    "begins": "initial_weights",
+    "force": "gradient_hook",
+    "update": "make_update",
+    "after": "next_state",
+}
 _FORMER = {"refuse": "requires", "check": "requires", "downlink": "default_downlink"}
 """Methods of version 0.1.0, and what they are called now: nobody would call them any more."""
 

@@ -114,9 +114,14 @@ class Chain(Client):
         return ClientUpdate(update, compressor_state)
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         after: State = {}
         for place, (half, half_state) in enumerate(self._each(state)):
             half_after = half.next_state(delivery, half_state, job, result, update, packet)

@@ -45,8 +45,10 @@ class DIANA(Algorithm):
     needs_method: ClassVar[str] = Diana.server
     method_example: ClassVar[str] = "diana(qsgd(7))"
     requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates, exact_client_state, fixed_codes,
-    )  # fmt: skip
+        no_lost_updates,
+        exact_client_state,
+        fixed_codes,
+    )
 
     def step(
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo

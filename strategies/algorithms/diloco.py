@@ -65,9 +65,13 @@ class Replica(Client):
             return job, (yield job)
         first = yield job._replace(iterations=tau)
         second_job = job._replace(
-            weights=self._merged(delivery, state, _after(job, first)), optimizer=first.optimizer,
-            done=job.done + tau, iterations=n - tau, buffers=first.buffers, start=job.start + tau,
-        )  # fmt: skip
+            weights=self._merged(delivery, state, _after(job, first)),
+            optimizer=first.optimizer,
+            done=job.done + tau,
+            iterations=n - tau,
+            buffers=first.buffers,
+            start=job.start + tau,
+        )
         second = yield second_job
         loss = (tau * first.loss + (n - tau) * second.loss) / n
         rate, seconds = first.rate + second.rate, first.seconds + second.seconds
@@ -79,9 +83,11 @@ class Replica(Client):
         names = fragment_names(delivery.uplink, delivery.weights, delivery.round)
         update = {
             name: (job.weights[name].to(x.device) - w.to(x.device)) + x
-            if name in names else torch.zeros_like(x)
-            for name, w in delivery.weights.items() for x in [result.update[name]]
-        }  # fmt: skip
+            if name in names
+            else torch.zeros_like(x)
+            for name, w in delivery.weights.items()
+            for x in [result.update[name]]
+        }
         if not isinstance(delivery.uplink, Fragments):
             return ClientUpdate(update)
         memory = delivery.ack.uplink or delivery.uplink.init(delivery.weights)
@@ -89,9 +95,14 @@ class Replica(Client):
         return ClientUpdate(update, memory | {NEXT_FRAGMENT: turn})
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         number = torch.tensor(delivery.round, device="cpu")
         return nest(LOCAL, _after(job, result)) | {ROUND: number}
 
@@ -182,8 +193,11 @@ class DiLoCo(Nesterov):
     """
 
     requires: ClassVar[tuple[Requirement, ...]] = (
-        every_client, steps_after_the_merge, no_pull, fragments_both_ways,
-    )  # fmt: skip
+        every_client,
+        steps_after_the_merge,
+        no_pull,
+        fragments_both_ways,
+    )
     every_reply: ClassVar[bool] = True
     refuses_buffers: ClassVar[str] = "would reach the clients without the delay"
     tau: int = 1

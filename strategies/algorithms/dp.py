@@ -134,9 +134,7 @@ class DP(Algorithm):
                 total[name].add_(x, alpha=factor)
         draws = torch.Generator().manual_seed(derive(info.seed, "dp noise", info.number))
         deviation = self.update_noise(cohort) * clip
-        update = {
-            name: (x + deviation * _normal(x, draws)) / cohort for name, x in total.items()
-        }
+        update = {name: (x + deviation * _normal(x, draws)) / cohort for name, x in total.items()}
         if self.quantile is None:
             return update, state
         short = sum(up.norm <= clip for up in uplinks.values()) - len(uplinks) / 2

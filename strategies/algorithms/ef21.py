@@ -49,8 +49,10 @@ class EF21(Algorithm):
     needs_method: ClassVar[str] = feedback.EF21.server
     method_example: ClassVar[str] = "ef21(topk(0.01) | float32)"
     requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates, exact_client_state, fixed_codes,
-    )  # fmt: skip
+        no_lost_updates,
+        exact_client_state,
+        fixed_codes,
+    )
 
     def step(
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo

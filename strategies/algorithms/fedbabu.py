@@ -37,9 +37,14 @@ class Body(Personal):
         return freeze
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         return {}
 
 

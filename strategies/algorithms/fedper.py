@@ -42,9 +42,14 @@ class Personal(Client):
         return ClientUpdate({n: x for n, x in result.update.items() if n in delivery.weights})
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         moved = {n: x for n, x in result.update.items() if n not in delivery.weights}
         return {name: job.weights[name].to(x.device) + x for name, x in moved.items()}
 

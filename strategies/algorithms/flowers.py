@@ -55,8 +55,9 @@ class FedAvgM(Flowers):
     """
 
     named: ClassVar[dict[str, str]] = {
-        "server_lr": "server_learning_rate", "momentum": "server_momentum"
-    }  # fmt: skip
+        "server_lr": "server_learning_rate",
+        "momentum": "server_momentum",
+    }
     server_lr: float = 1.0
     momentum: float = 0.9
 

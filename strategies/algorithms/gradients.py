@@ -62,15 +62,25 @@ class Gradients(DSGD):
     ) -> tuple[Tensors | None, State]:
         gradient = self.mean(uplinks, info)
         return optimizer_step(
-            self.optimizer, self.factor(info.number), state, model, gradient,
-            derive(info.seed, "server step", info.number), self.unused,
-        )  # fmt: skip
+            self.optimizer,
+            self.factor(info.number),
+            state,
+            model,
+            gradient,
+            derive(info.seed, "server step", info.number),
+            self.unused,
+        )
 
 
 def optimizer_step(
-    make: Make, factor: float, memory: State, weights: Tensors, gradient: Mapping[str, Tensor],
-    seed: int, unused: Collection[str] = (),
-) -> tuple[dict[str, Tensor], State]:  # fmt: skip
+    make: Make,
+    factor: float,
+    memory: State,
+    weights: Tensors,
+    gradient: Mapping[str, Tensor],
+    seed: int,
+    unused: Collection[str] = (),
+) -> tuple[dict[str, Tensor], State]:
     """What one step on ``gradient`` adds to ``weights``, and the optimizer's memory after it.
 
     Args:

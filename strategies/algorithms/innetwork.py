@@ -86,9 +86,7 @@ class InNetwork(Algorithm):
         return summed([up.update for up in uplinks.values()], switch, info.number), state
 
 
-def summed(
-    updates: Sequence[Tensors], switch: Switch, round_number: int
-) -> dict[str, Tensor]:
+def summed(updates: Sequence[Tensors], switch: Switch, round_number: int) -> dict[str, Tensor]:
     """The mean of decoded updates, of which there is at least one."""
     mean = {}
     for name in updates[0]:

@@ -40,9 +40,14 @@ class Twice(Client):
         return ClientUpdate(result.update, nest(BEFORE, before.update))
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         """The model of this round."""
         return dict(delivery.weights)
 
@@ -80,8 +85,11 @@ class MARINA(Gradients):
     method_example: ClassVar[str] = "marina(randk(0.1) | float32, 0.1)"
     every_reply: ClassVar[bool] = True
     requires: ClassVar[tuple[Requirement, ...]] = (
-        *Gradients.requires, every_client, exact_client_state, fixed_codes,
-    )  # fmt: skip
+        *Gradients.requires,
+        every_client,
+        exact_client_state,
+        fixed_codes,
+    )
 
     @property
     def client(self) -> Client:
@@ -95,8 +103,12 @@ class MARINA(Gradients):
         gradient = dict(mean) if is_dense else {n: x + mean[n] for n, x in gradient_before.items()}
         # Copies: an optimizer may write into the gradient that it is given.
         update, after = optimizer_step(
-            self.optimizer, self.factor(info.number), unnest("optimizer", state), model,
+            self.optimizer,
+            self.factor(info.number),
+            unnest("optimizer", state),
+            model,
             {name: x.clone() for name, x in gradient.items()},
-            derive(info.seed, "server step", info.number), self.unused,
-        )  # fmt: skip
+            derive(info.seed, "server step", info.number),
+            self.unused,
+        )
         return update, nest("gradient", gradient) | nest("optimizer", after)

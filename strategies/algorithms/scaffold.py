@@ -70,9 +70,14 @@ class Variates(Client):
         return ClientUpdate({**update, **_named(change)})
 
     def next_state(
-        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
+        self,
+        delivery: Delivery,
+        state: State,
+        job: TrainJob,
+        result: TrainResult,
+        update: Tensors,
         packet: Packet,
-    ) -> State:  # fmt: skip
+    ) -> State:
         """c_i, moved by what the server adds to its own.
 
         That is what was decoded, where the rest is not sent later or a message may be lost; the
@@ -133,8 +138,11 @@ class Scaffold(Algorithm):
     """
 
     requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates, plain_sgd, lossless_downlink, exact_client_state,
-    )  # fmt: skip
+        no_lost_updates,
+        plain_sgd,
+        lossless_downlink,
+        exact_client_state,
+    )
 
     @property
     def client(self) -> Client:

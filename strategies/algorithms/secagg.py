@@ -161,8 +161,12 @@ class SecAgg(Algorithm):
     needs_method: ClassVar[str] = MaskedIntegers.server
     method_example: ClassVar[str] = "secagg(16, 0.5, 24)"
     requires: ClassVar[tuple[Requirement, ...]] = (
-        two_clients, sums_fit, no_late_sums, no_norm_bound, fixed_codes,
-    )  # fmt: skip
+        two_clients,
+        sums_fit,
+        no_late_sums,
+        no_norm_bound,
+        fixed_codes,
+    )
     refuses_buffers: ClassVar[str] = "clients would send without masks"
     refuses_deployment: ClassVar[str] = (
         "the secrets of its clients follow from the run's seed, which the server has"
@@ -254,9 +258,7 @@ class KeyExchange(Stateless):
         for client, down in downs.items():
             uploaded, request = self._uploaded[client], down.side_payloads[KEYS]
             if client not in uplinks:
-                traffic.failed_bits[client] = (
-                    traffic.failed_bits.get(client, 0) + 8 * len(uploaded)
-                )
+                traffic.failed_bits[client] = traffic.failed_bits.get(client, 0) + 8 * len(uploaded)
                 traffic.wire.book_side(client, Travel(0, len(uploaded)), used=False)
                 continue
             survivors = survivors_from_bytes(keys, listed)

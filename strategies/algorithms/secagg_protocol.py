@@ -172,6 +172,8 @@ def client_mask(secrets: Secrets, client: int, keys: PublicKeys, entries: int) -
     """What a client adds to its integers, modulo 2**32: its own mask, and those of its pairs.
 
         m_u = PRG(b_u) + sum_{v < u} PRG(s_uv) - sum_{v > u} PRG(s_uv)
+
+    Source: Bonawitz et al. 2017, section 4.
     """
     mask = stream(_bytes(secrets.seed), entries)
     for peer in keys.clients:

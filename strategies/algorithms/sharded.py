@@ -48,8 +48,12 @@ class Sharded(Algorithm):
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "shards"
     requires: ClassVar[tuple[Requirement, ...]] = (
-        no_controller, one_batch, server_momentum, simulated_time, no_server_links,
-    )  # fmt: skip
+        no_controller,
+        one_batch,
+        server_momentum,
+        simulated_time,
+        no_server_links,
+    )
     refuses_buffers: ClassVar[str] = "belong to no part of the model"
     gradients: ClassVar[bool] = True
     optimizer: Make = torch.optim.SGD

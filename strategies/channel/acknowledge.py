@@ -149,8 +149,10 @@ def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
     if number % 2 and end < len(data):
         back, end = read_varint(data, end)
     if end != len(data) or number // 2 >= 2**53 or not 0 < back < 2**53:
-        raise PayloadError(f"{OUTCOME} is {repr(data)}: it is one whole number below 2**54, and a "
-                           "second one where it is odd and updates went back")  # fmt: skip
+        raise PayloadError(
+            f"{OUTCOME} is {repr(data)}: it is one whole number below 2**54, and a "
+            "second one where it is odd and updates went back"
+        )
     return data, back * (number % 2), number // 2
 
 

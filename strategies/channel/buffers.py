@@ -87,9 +87,11 @@ class Buffers:
             return
         average = mean(*zip(*self._gathered, strict=True))
         self._gathered = []
-        self.values = average if share == 1 else {
-            name: torch.lerp(x, average[name], share) for name, x in self.values.items()
-        }  # fmt: skip
+        self.values = (
+            average
+            if share == 1
+            else {name: torch.lerp(x, average[name], share) for name, x in self.values.items()}
+        )
 
     def state(self) -> tuple[State, dict[str, Any]]:
         tensors = dict(self.values)

@@ -36,9 +36,7 @@ def directs(downlink: Compressor) -> bool:
     return isinstance(downlink, EF21)
 
 
-def stepped(
-    weights: Tensors, downlink: Compressor, sent: Sent, memory: State
-) -> dict[str, Tensor]:
+def stepped(weights: Tensors, downlink: Compressor, sent: Sent, memory: State) -> dict[str, Tensor]:
     """A server's model after it ``sent`` something, with the ``memory`` that is left of that."""
     step = _direction(downlink, memory) or {name: entries.decoded for name, entries in sent.items()}
     return {name: x + step[name] for name, x in weights.items()}

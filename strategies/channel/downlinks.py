@@ -86,7 +86,7 @@ class Missed:
         return [
             {"payload": b64encode(update.payload).decode(), "spans": update.spans}
             for update in self.updates
-        ]  # fmt: skip
+        ]
 
     def restore(self, values: list[dict[str, Any]]) -> None:
         """Goes on from what ``state`` returned."""
@@ -269,8 +269,12 @@ class Relayed(WholeModel):
         again = sum(client in messages for messages in missed) > 1  # it keeps its last message
         if not missed or again or (lacks > 1 and len(payload) > self._limit):
             return view.model()
-        others = [message.spans for messages in missed
-                  for sender, message in messages.items() if sender != client]  # fmt: skip
+        others = [
+            message.spans
+            for messages in missed
+            for sender, message in messages.items()
+            if sender != client
+        ]
         spans: dict[Span, int] = {name: sum(of[name] for of in others) for name in SPANS}
         spans["header"] += 8 * len(payload) - sum(spans.values())
         return Downlink(payload, "relay", spans)
@@ -286,9 +290,13 @@ class Relayed(WholeModel):
         self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
     ) -> dict[str, Tensor]:
         """Moved by the mean that all make of ``uplinks``."""
-        self._rounds = [*(self._rounds if self.catch_up else []), {
-            client: Message(up.payload, up.spans, int(up.samples)) for client, up in uplinks.items()
-        }]  # fmt: skip
+        self._rounds = [
+            *(self._rounds if self.catch_up else []),
+            {
+                client: Message(up.payload, up.spans, int(up.samples))
+                for client, up in uplinks.items()
+            },
+        ]
         while len(self._rounds) > 1 and self._limit < sum(
             len(message.payload) for messages in self._rounds for message in messages.values()
         ):
@@ -299,18 +307,24 @@ class Relayed(WholeModel):
         self._rounds = []
 
     def state(self) -> tuple[State, dict[str, Any]]:
-        relayed = [{str(client): vars(message) | {"payload": b64encode(message.payload).decode()}
-                    for client, message in messages.items()}
-                   for messages in self._rounds]  # fmt: skip
+        relayed = [
+            {
+                str(client): vars(message) | {"payload": b64encode(message.payload).decode()}
+                for client, message in messages.items()
+            }
+            for messages in self._rounds
+        ]
         return {}, {"relayed": relayed}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         relayed = values["relayed"]
         self._rounds = [
-            {int(client): Message(**message | {"payload": b64decode(message["payload"])})
-             for client, message in messages.items()}
+            {
+                int(client): Message(**message | {"payload": b64decode(message["payload"])})
+                for client, message in messages.items()
+            }
             for messages in (relayed if isinstance(relayed, list) else [relayed])  # once: one round
-        ]  # fmt: skip
+        ]
 
 
 class Differences(WholeModel):
@@ -370,9 +384,14 @@ class Differences(WholeModel):
 
 
 def policy_of(
-    downlink: Compressor, weights: Weights, *, seed: int = 0, catch_up: bool = False,
-    ties: str = "", by_samples: bool = False,
-) -> WholeModel:  # fmt: skip
+    downlink: Compressor,
+    weights: Weights,
+    *,
+    seed: int = 0,
+    catch_up: bool = False,
+    ties: str = "",
+    by_samples: bool = False,
+) -> WholeModel:
     """The policy of a downlink; the arguments are those of the policies.
 
     Example:

@@ -134,9 +134,11 @@ def _array(array: Array, sent_chunks: set[int]) -> _Part:
     unique = list(dict.fromkeys(order))
     sent_chunks.update(unique)
     about = {
-        "dtype": array.dtype, "shape": array.shape, "stype": array.stype,
+        "dtype": array.dtype,
+        "shape": array.shape,
+        "stype": array.stype,
         "arraychunk_ids": [unique.index(chunk) for chunk in order],
-    }  # fmt: skip
+    }
     return _object("Array", chunks, len(json.dumps(about)))
 
 
@@ -262,8 +264,11 @@ class Wire:
 
     def add(self, key: int, client: int, other: "Wire") -> None:
         """Books what ``other`` has of a client, under another key."""
-        for booked, theirs in ((self.requests, other.requests), (self.used, other.used),
-                             (self.unused, other.unused)):  # fmt: skip
+        for booked, theirs in (
+            (self.requests, other.requests),
+            (self.used, other.used),
+            (self.unused, other.unused),
+        ):
             if client in theirs:
                 _add(booked, key, theirs[client])
 

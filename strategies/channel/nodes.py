@@ -63,9 +63,10 @@ FORGETTING_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _NONE = "No query function registered"
 _OF_APPS = (
-    ErrorCode.LOAD_CLIENT_APP_EXCEPTION, ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
+    ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
     ErrorCode.MOD_FAILED_PRECONDITION,
-)  # fmt: skip
+)
 """Errors of an app, which it makes of every message; not of a node that is gone."""
 
 
@@ -347,7 +348,10 @@ def _who(content: RecordDict) -> int | str:
 
 
 def cohort(
-    clients: int, size: int, seed: int, round_number: int,
+    clients: int,
+    size: int,
+    seed: int,
+    round_number: int,
     among: Sequence[int] | np.ndarray | None = None,
 ) -> list[int]:
     """The sorted client numbers of one round: ``size`` of ``clients`` without replacement.

@@ -76,7 +76,8 @@ class Stored:
         if name not in self.tensors:  # of its own: files hold no memory twice
             plain = torch.contiguous_format
             self.tensors[name] = (
-                x.detach().clone(memory_format=plain) if isinstance(x, Tensor)
+                x.detach().clone(memory_format=plain)
+                if isinstance(x, Tensor)
                 else torch.frombuffer(bytearray(x), dtype=torch.uint8)
-            )  # fmt: skip
+            )
         return name

@@ -123,10 +123,14 @@ class PartsEnd:
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
         return tuple(
-            replace(self.end, template=self.parts.cut(self.end.template, place), buffers={},
-                    seed=line_seed(self.end.seed, place))
+            replace(
+                self.end,
+                template=self.parts.cut(self.end.template, place),
+                buffers={},
+                seed=line_seed(self.end.seed, place),
+            )
             for place in range(self.count)
-        )  # fmt: skip
+        )
 
     @property
     def template(self) -> dict[str, Tensor]:

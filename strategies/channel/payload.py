@@ -143,9 +143,7 @@ class Draft:
     payload: bytes = b""
     settings: Settings = field(default_factory=dict)
 
-    def put(
-        self, record: RecordDict, client: int, payload: bytes, settings: Settings
-    ) -> None:
+    def put(self, record: RecordDict, client: int, payload: bytes, settings: Settings) -> None:
         """Adds ``payload`` and ``settings`` to ``record``; ``CLIENT`` in them becomes ``client``.
 
         The last content is taken again where the payload is that one and all settings but

@@ -43,9 +43,7 @@ class Relay:
         """No memory."""
         return {}
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """Refused: there is no message of an update."""
         raise TypeError("relay passes on what clients sent, and encodes no update")
 

@@ -66,9 +66,12 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
 
 
 def uplink_of(
-    reply: Message, round_number: int, uplink: Compressor, template: Mapping[str, Tensor],
+    reply: Message,
+    round_number: int,
+    uplink: Compressor,
+    template: Mapping[str, Tensor],
     max_norm: float | None = None,
-) -> tuple[Uplink, Settings]:  # fmt: skip
+) -> tuple[Uplink, Settings]:
     """The decoded update of a reply, after a check, and the reply's settings.
 
     The number of entries that travelled is counted in the message; the client's own is not read.
@@ -96,10 +99,15 @@ def uplink_of(
     outcome, returned, lost = read_outcome(reply_settings)
     numbers = metrics_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
-        payload, message.spans, message.update, numbers,
+        payload,
+        message.spans,
+        message.update,
+        numbers,
         sent={name: count for name, count in message.sent.items() if name in template},
-        side_payloads={OUTCOME: outcome} if outcome else {}, returned=returned, lost=lost,
-    )  # fmt: skip
+        side_payloads={OUTCOME: outcome} if outcome else {},
+        returned=returned,
+        lost=lost,
+    )
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
     return up, reply_settings

@@ -286,13 +286,20 @@ class ServerEnd:
         return record
 
     def _put(
-        self, record: RecordDict, client: int, down: Downlink,
+        self,
+        record: RecordDict,
+        client: int,
+        down: Downlink,
         settings: Mapping[str, str | int | float | bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         fields: dict[str, str | int | float | bool | bytes] = {
-            **settings, "kind": down.kind, ROUND: self.traffic.round, VERSION: self.version,
-            CLIENT: client, CHANNEL: self.channel_id,
-        }  # fmt: skip
+            **settings,
+            "kind": down.kind,
+            ROUND: self.traffic.round,
+            VERSION: self.version,
+            CLIENT: client,
+            CHANNEL: self.channel_id,
+        }
         if down.kind != "model":
             fields[BASE] = self.base[client]
         if self.ends and client not in self.base:
@@ -334,9 +341,12 @@ class ServerEnd:
             self.traffic.unused.append((client, first))
             again = self._model_or_update(client)
             self.traffic.downlinks[client] = replace(
-                first, payload=again.payload, kind=again.kind, spans=again.spans,
+                first,
+                payload=again.payload,
+                kind=again.kind,
+                spans=again.spans,
                 charged=again.charged,
-            )  # fmt: skip
+            )
         return wishes
 
     def take(self, client: int, reply: Message, late: bool = False) -> None:
@@ -475,8 +485,10 @@ class ServerEnd:
         """The memory after a finished round: tensors, and values that JSON can hold."""
         moved, values = self.policy.state()
         values |= {
-            "version": self.version, "round": self.traffic.round, "channel_id": self.channel_id,
-        }  # fmt: skip
+            "version": self.version,
+            "round": self.traffic.round,
+            "channel_id": self.channel_id,
+        }
         if self.ties:
             values["ties"] = self.ties
         for name in _BY_CLIENT:
@@ -508,8 +520,9 @@ class ServerEnd:
         for name in _BY_CLIENT:
             by_client = {int(client): value for client, value in values[name].items()}
             setattr(self, name, by_client)
-        self.sent_last = {client: (number, version) for client, (number, version)
-                          in self.sent_last.items()}  # fmt: skip
+        self.sent_last = {
+            client: (number, version) for client, (number, version) in self.sent_last.items()
+        }
         for place, side in enumerate(self.sides):
             side.restore(unnest(f"side-{place}", tensors), values[f"side {place}"])
         if "asked" in values:

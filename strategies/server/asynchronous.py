@@ -94,9 +94,14 @@ class Asynchronous(RuledStrategy):
         if arrival.uplink is None:
             return arrival
         now = RoundInfo(
-            arrival.traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
-            age={client: arrival.staleness}, sent={client: arrival.request.weights},
-        )  # fmt: skip
+            arrival.traffic.round,
+            self.seed,
+            self.clients,
+            self.uplink,
+            self.cohort or 0,
+            age={client: arrival.staleness},
+            sent={client: arrival.request.weights},
+        )
         uplinks = {client: arrival.uplink}
         delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
         if self.buffers is not None:

@@ -372,9 +372,14 @@ def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
         raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {reason}: give None")
     late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
     setup = Setup(
-        strategy.uplink, strategy.downlink, strategy.clients, strategy.cohort, strategy.required,
-        late, max_norm=strategy.max_norm,
-    )  # fmt: skip
+        strategy.uplink,
+        strategy.downlink,
+        strategy.clients,
+        strategy.cohort,
+        strategy.required,
+        late,
+        max_norm=strategy.max_norm,
+    )
     if (wrong := rule.unmet(setup)) is not None:
         value = getattr(setup, wrong.setting)
         shown = text(value) if wrong.setting in ("uplink", "downlink") else repr(value)

@@ -334,9 +334,9 @@ class Compressed(ChannelStrategy):
         """A message for evaluation with its model as a payload."""
         assert self.channel is not None
         records = message.content.items()
-        others = RecordDict({
-            k: v for k, v in records if k not in OURS and not isinstance(v, ArrayRecord)
-        })  # fmt: skip
+        others = RecordDict(
+            {k: v for k, v in records if k not in OURS and not isinstance(v, ArrayRecord)}
+        )
         settings = {} if self._arrays == ARRAYS else {NAMED: self._arrays}
         buffers = b"" if self.buffers is None else to_payload(self.buffers.values)
         client = self.client_at(message.metadata.dst_node_id)
@@ -347,9 +347,7 @@ class Compressed(ChannelStrategy):
         self.strategy.summary()
 
 
-def _as_model(
-    reply: Message, base: dict[str, Tensor], update: Tensors, name: str
-) -> Message:
+def _as_model(reply: Message, base: dict[str, Tensor], update: Tensors, name: str) -> Message:
     """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 
     In float64: the mean of equal float32 numbers, as Flower takes it, is often not that number.

@@ -91,10 +91,14 @@ class DelayedDSGD(RuledStrategy):
             return MetricRecord()
         traffic = channel.traffic
         now = RoundInfo(
-            traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
+            traffic.round,
+            self.seed,
+            self.clients,
+            self.uplink,
+            self.cohort or 0,
             channel.iterations,
             side_payloads={c: down.side_payloads for c, down in traffic.downlinks.items()},
-        )  # fmt: skip
+        )
         if self.edges is not None and traffic.edges is not None:
             delta: Tensors | None = self.edges.step(uplinks, traffic.edges, traffic.round)
         else:

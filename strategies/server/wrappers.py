@@ -17,12 +17,14 @@ from flwr.serverapp.strategy import (
 )
 
 CLIENT_SIDE = (
-    DifferentialPrivacyClientSideAdaptiveClipping, DifferentialPrivacyClientSideFixedClipping,
-)  # fmt: skip
+    DifferentialPrivacyClientSideAdaptiveClipping,
+    DifferentialPrivacyClientSideFixedClipping,
+)
 PRIVATE = (
-    *CLIENT_SIDE, DifferentialPrivacyServerSideAdaptiveClipping,
+    *CLIENT_SIDE,
+    DifferentialPrivacyServerSideAdaptiveClipping,
     DifferentialPrivacyServerSideFixedClipping,
-)  # fmt: skip
+)
 
 
 class WrongOrder(ValueError):

@@ -63,7 +63,10 @@ def test_targets_in_the_csv_are_those_of_the_rows(bench: Any) -> None:
         if row["target"]:
             goal = asked[row["work"]]
             assert (row["part"], row["quantity"], row["bound"]) == (
-                goal.part, goal.quantity, goal.bound)  # fmt: skip
+                goal.part,
+                goal.quantity,
+                goal.bound,
+            )
             assert float(row["target"]) == goal.target and row["processor"]
 
 
@@ -77,10 +80,17 @@ def test_a_pass_goes_on_where_it_was_broken_off(
         if part == "round" and len(asked) < 3:
             raise RuntimeError("it took more than 180 s")
         work = next(goal.work for goal in bench.GOALS if goal.part == part)
-        return [dict.fromkeys(bench.FIELDS, "") | bench.told({"work": work, "value": 1.5}) | {
-            "part": part, "commit": bench.commit(), "measured": "2199-01-01 00:00",
-            "processor": bench.environment.describe_environment()["processor"], "load": "0.1",
-        }]  # fmt: skip
+        return [
+            dict.fromkeys(bench.FIELDS, "")
+            | bench.told({"work": work, "value": 1.5})
+            | {
+                "part": part,
+                "commit": bench.commit(),
+                "measured": "2199-01-01 00:00",
+                "processor": bench.environment.describe_environment()["processor"],
+                "load": "0.1",
+            }
+        ]
 
     monkeypatch.setattr(bench, "measured", measured)
     with pytest.raises(SystemExit, match="failed: round"):
@@ -119,9 +129,11 @@ def test_a_family_is_a_process_with_its_children(bench: Any) -> None:
 
 
 def test_a_peer_that_cannot_be_installed_is_named(
-    compare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    compare: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     environments = importlib.import_module("peers.environments")
     monkeypatch.setattr(environments, "FOLDER", tmp_path / "peers")
     never = environments.newer_python
@@ -146,8 +158,13 @@ def test_a_simulator_that_does_other_work_is_refused(compare: Any) -> None:
 
 
 def test_the_fastest_peer_counts(compare: Any) -> None:
-    times = {("fedsim, sbc(0.01)", 2): 1.0, ("pfl", 1): 3.0, ("pfl", 2): 1.5,
-             ("Flower on Ray", 2): 2.0, ("by hand, channels-last", 2): 0.5}  # fmt: skip
+    times = {
+        ("fedsim, sbc(0.01)", 2): 1.0,
+        ("pfl", 1): 3.0,
+        ("pfl", 2): 1.5,
+        ("Flower on Ray", 2): 2.0,
+        ("by hand, channels-last", 2): 0.5,
+    }
     rows = [{"name": n, "processes": p, "seconds": [s, s]} for (n, p), s in times.items()]
     assert compare.beside_peers({"rows": rows}) == 1.5
     assert compare.beside_peers({"rows": rows[:1]}) is None

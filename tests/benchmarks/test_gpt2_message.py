@@ -43,6 +43,13 @@ def test_the_page_has_the_bits_of_entries_and_header(bench: Any) -> None:
 
 
 def test_a_row_holds_its_numbers(bench: Any) -> None:
-    row = {"method": "raw", "bits": 64, "entries": 2, "encode": 0.5, "decode": 0.25,
-           "encoding": 1.5e9, "decoding": 2e9}  # fmt: skip
+    row = {
+        "method": "raw",
+        "bits": 64,
+        "entries": 2,
+        "encode": 0.5,
+        "decode": 0.25,
+        "encoding": 1.5e9,
+        "decoding": 2e9,
+    }
     assert bench.line(row) == "| `raw` | 64 | 32.000 | 0.50 | 0.25 | 1.50 | 2.00 |"

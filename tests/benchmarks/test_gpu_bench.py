@@ -40,8 +40,9 @@ def test_every_work_is_timed_and_printed(bench: Any) -> None:
     asked = [target.what for target in goals]
     assert len(asked) == 4 and "300 entries: cnat to packed 9 bits against a copy" in asked
     table = bench.targets(goals)
-    assert all(row.count("|") == 5 and row.split(" | ")[-1] in ("yes |", "no |")
-               for row in table[2:])  # fmt: skip
+    assert all(
+        row.count("|") == 5 and row.split(" | ")[-1] in ("yes |", "no |") for row in table[2:]
+    )
 
 
 @needs_triton
@@ -118,8 +119,7 @@ def test_a_step_that_fails_is_told_and_the_rest_goes_on(
     monkeypatch.setattr(bench.torch, "device", lambda name: DEVICE)
     monkeypatch.setattr(bench.subprocess, "run", program)
     monkeypatch.setattr(bench.shutil, "which", lambda name: None)
-    fakes = {"agree": None, "works": works, "messages": [], "resnet50": {"w": (3,)},
-             "profiled": ""}  # fmt: skip
+    fakes = {"agree": None, "works": works, "messages": [], "resnet50": {"w": (3,)}, "profiled": ""}
     for name, made in fakes.items():
         monkeypatch.setattr(bench, name, lambda *_, made=made: made)
     monkeypatch.setattr(bench, "training", broken)

@@ -60,9 +60,12 @@ def test_the_memory_of_a_message() -> None:
     In a process of its own: in another one a message may lie where something was freed.
     """
     told = subprocess.run(
-        [sys.executable, "-c", _MEMORY, str(BENCHMARKS)], cwd=BENCHMARKS.parent, text=True,
-        capture_output=True, check=True,
-    ).stdout.split()[-1]  # fmt: skip
+        [sys.executable, "-c", _MEMORY, str(BENCHMARKS)],
+        cwd=BENCHMARKS.parent,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.split()[-1]
     if told == "unknown":
         pytest.skip("this system does not tell a process its peak of memory")
     assert 1.9 < float(told) < 2.2

@@ -18,9 +18,12 @@ def updates(count: int) -> list[dict[str, Tensor]]:
     made = []
     for k in range(count):
         generator = torch.Generator().manual_seed(k)
-        made.append({
-            n: 10.0 ** (k - 2) * torch.randn(x.shape, generator=generator) for n, x in LIKE.items()
-        })  # fmt: skip
+        made.append(
+            {
+                n: 10.0 ** (k - 2) * torch.randn(x.shape, generator=generator)
+                for n, x in LIKE.items()
+            }
+        )
     return made
 
 
@@ -102,9 +105,13 @@ def test_a_mean_makes_no_tensors_of_few_entries(monkeypatch):
 
 @pytest.mark.parametrize(
     ("weights", "said"),
-    [([1], "payloads 2"), ([1, -1], r"weights\[1\] is -1"), ([0, 0], "sum to 0"),
-     ([1, torch.inf], r"weights\[1\] is inf")],
-)  # fmt: skip
+    [
+        ([1], "payloads 2"),
+        ([1, -1], r"weights\[1\] is -1"),
+        ([0, 0], "sum to 0"),
+        ([1, torch.inf], r"weights\[1\] is inf"),
+    ],
+)
 def test_weights_that_make_no_mean_are_refused(weights, said):
     payload = compress(FEW, updates(1)[0])[0].payload
     with pytest.raises(ValueError, match=said):

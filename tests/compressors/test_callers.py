@@ -27,9 +27,11 @@ def update(seed: int) -> dict[str, Tensor]:
     """Matrices whose products round otherwise where they lie otherwise, and edges."""
     drawn = torch.Generator().manual_seed(seed)
     return {
-        "w": torch.randn(31, 67, generator=drawn), "v": torch.randn(129, generator=drawn),
-        "s": torch.randn((), generator=drawn), "none": torch.zeros(0, 4),
-    }  # fmt: skip
+        "w": torch.randn(31, 67, generator=drawn),
+        "v": torch.randn(129, generator=drawn),
+        "s": torch.randn((), generator=drawn),
+        "none": torch.zeros(0, 4),
+    }
 
 
 def messages(method: Any, way: Way = dict, given: Way = dict) -> Any:
@@ -62,8 +64,14 @@ def shifted(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def strided(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same values, every second entry of a larger tensor, column by column."""
-    return {n: x.T.repeat_interleave(2, 0)[::2].T if x.dim() == 2 else x.repeat_interleave(2)[::2]
-            if x.dim() == 1 else x for n, x in tensors.items()}  # fmt: skip
+    return {
+        n: x.T.repeat_interleave(2, 0)[::2].T
+        if x.dim() == 2
+        else x.repeat_interleave(2)[::2]
+        if x.dim() == 1
+        else x
+        for n, x in tensors.items()
+    }
 
 
 WAYS: dict[str, tuple[Way, Way]] = {

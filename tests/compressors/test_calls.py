@@ -33,7 +33,7 @@ def test_a_call_is_a_name_with_arguments_and_named_arguments() -> None:
         ("a(b=)", "expected a name before ')'"),
         ("a(b(c) d)", "expected ',' before 'd'"),
         ("a(b=1, b=2)", "b is given twice"),
-        ("a('b)", "cannot read \"'b)\""),
+        ("a('b)", 'cannot read "\'b)"'),
         ("a(" * 50_000, "nested too deeply"),
         ("x" * 600 + "(", "')' is missing: " + "x" * 40),
     ],
@@ -55,8 +55,17 @@ def test_any_text_is_a_call_or_a_value_error(source: str) -> None:
 
 
 def test_words_as_python_has_them() -> None:
-    read_as = {"1": 1, "+1.5": 1.5, "-.5e-1": -0.05, "'1'": "1", '"a b"': "a b", "none": None,
-               "False": False, "TRUE": True, "model": "model"}  # fmt: skip
+    read_as = {
+        "1": 1,
+        "+1.5": 1.5,
+        "-.5e-1": -0.05,
+        "'1'": "1",
+        '"a b"': "a b",
+        "none": None,
+        "False": False,
+        "TRUE": True,
+        "model": "model",
+    }
     assert {word: value(word) for word in read_as} == read_as
     assert type(value("1")) is int
     for word in ("1 2", "5Mbit", "@", "1.2.3", "9" * 401, ""):

@@ -47,9 +47,10 @@ def parameters(function: Any) -> list[str]:
 def implements(thing: type, contract: type) -> bool:
     """Whether a class has all the contract's methods, with the same parameters."""
     methods = [
-        name for name, value in vars(contract).items()
+        name
+        for name, value in vars(contract).items()
         if inspect.isfunction(value) and not name.startswith("_")
-    ]  # fmt: skip
+    ]
     return all(
         inspect.isfunction(getattr(thing, name, None))
         and parameters(getattr(thing, name)) == parameters(getattr(contract, name))
@@ -95,9 +96,10 @@ def test_every_row_of_a_class_implements_its_contract() -> None:
 
 def test_every_published_method_has_a_row() -> None:
     functions = {
-        thing for thing in public(inspect.isfunction)
+        thing
+        for thing in public(inspect.isfunction)
         if typing.get_type_hints(thing).get("return") is Compressor
-    } - NO_METHODS  # fmt: skip
+    } - NO_METHODS
     methods = {row.make for row in ROWS if row.kind == "method"}
     assert functions == {make for make in methods if inspect.isfunction(make)}
     assert len(methods - functions) > 12  # and the others are equations

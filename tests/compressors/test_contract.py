@@ -54,9 +54,14 @@ def test_a_new_process_reads_text_json_and_bytes() -> None:
     ]
     shapes = json.dumps({name: list(x.shape) for name, x in update.items()})
     child = subprocess.run(
-        [sys.executable, "-c", _CHILD, shapes], input=json.dumps(jobs), text=True, check=True,
-        stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "77"},
-    )  # fmt: skip
+        [sys.executable, "-c", _CHILD, shapes],
+        input=json.dumps(jobs),
+        text=True,
+        check=True,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "77"},
+    )
     lines = [json.loads(line) for line in child.stdout.splitlines()]
     assert len(lines) == len(METHODS)
     for (got, again), packet in zip(lines, packets, strict=True):

@@ -38,8 +38,12 @@ def test_hostile_bytes(decoder: Decoder) -> None:
 
 def test_every_row_is_there() -> None:
     names = {decoder.name for decoder in DECODERS}
-    kinds = {"positions": ["positions"], "symbols": ["symbols"], "quantizer": ["values"],
-             "coder": ["positions", "symbols"]}  # fmt: skip
+    kinds = {
+        "positions": ["positions"],
+        "symbols": ["symbols"],
+        "quantizer": ["values"],
+        "coder": ["positions", "symbols"],
+    }
     for row in ROWS:
         assert f"whole {row.example}" in names
         assert {f"{kind} {row.name}" for kind in kinds.get(row.kind, [])} <= names

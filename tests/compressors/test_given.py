@@ -43,8 +43,9 @@ def test_a_memory_of_another_model_is_refused(method: str) -> None:
     update = {"w": torch.arange(48.0).reshape(6, 8) if len(shape) == 2 else W}
     memory = compress(parse(method), update)[1]
     for other in (torch.zeros(1), torch.zeros(3, *shape), torch.zeros(shape).double()):
-        said = line_of(lambda o=other: compress(parse(method), update, memory | {key: o}),
-                       UpdateError)  # fmt: skip
+        said = line_of(
+            lambda o=other: compress(parse(method), update, memory | {key: o}), UpdateError
+        )
         kind = key.partition("/")[0]
         assert said.startswith(f"tensor 'w': {kind} in the memory is {other.dtype} ")
         assert str(tuple(other.shape)) in said and str(tuple(memory[key].shape)) in said
@@ -58,8 +59,9 @@ def test_a_memory_of_another_model_is_refused(method: str) -> None:
 def test_what_is_no_memory() -> None:
     assert "not a list" in line_of(lambda: compress(SBC, UPDATE, [W]), UpdateError)
     given: Any = {"residual/w": np.zeros(4, np.float32)}
-    assert "'residual/w' is a numpy array" in line_of(lambda: compress(SBC, UPDATE, given),
-                                                      UpdateError)  # fmt: skip
+    assert "'residual/w' is a numpy array" in line_of(
+        lambda: compress(SBC, UPDATE, given), UpdateError
+    )
     dgc = compress(parse("dgc(0.5)"), UPDATE)[1]
     del dgc["messages"]
     assert "messages" in line_of(lambda: compress(parse("dgc(0.5)"), UPDATE, dgc), UpdateError)
@@ -68,8 +70,10 @@ def test_what_is_no_memory() -> None:
 @pytest.mark.parametrize("kind", [np.uint8, np.int32, np.int64, torch.tensor])
 def test_a_seed_is_any_whole_number(kind: Any) -> None:
     method = parse("randk(0.5) | float32")
-    assert compress(method, UPDATE, seed=kind(3))[0].payload == compress(method, UPDATE, seed=3)[
-        0].payload  # fmt: skip
+    assert (
+        compress(method, UPDATE, seed=kind(3))[0].payload
+        == compress(method, UPDATE, seed=3)[0].payload
+    )
     for bad in (3.5, None, "3"):
         said = line_of(lambda b=bad: compress(method, UPDATE, seed=b), ValueError)
         assert said == f"seed is {bad!r}: give a whole number"
@@ -183,8 +187,9 @@ def test_what_is_decoded_is_float32_whatever_like_is(method: str) -> None:
     payload = compress(compressor, update)[0].payload
     for dtype in (torch.float16, torch.bfloat16, torch.int64):
         template = {name: x.to(dtype) for name, x in update.items()}
-        assert same_bits(decompress(compressor, payload, template), decompress(compressor, payload,
-                                                                          update))  # fmt: skip
+        assert same_bits(
+            decompress(compressor, payload, template), decompress(compressor, payload, update)
+        )
 
 
 METHODS = {
@@ -248,9 +253,11 @@ def test_a_message_keeps_to_numpys_own_settings(method: str) -> None:
 
 def test_what_is_no_update_fails_alone_among_several() -> None:
     method, good = parse("topk(0.5) | float32 | golomb"), {"w": torch.ones(4)}
-    found = compress_all([
-        Upload(method, good),
-        Upload(method, {"w": [1.0]}),  # type: ignore[dict-item]
-        Upload(method, None),  # type: ignore[arg-type]
-    ])  # fmt: skip
+    found = compress_all(
+        [
+            Upload(method, good),
+            Upload(method, {"w": [1.0]}),  # type: ignore[dict-item]
+            Upload(method, None),  # type: ignore[arg-type]
+        ]
+    )
     assert [type(one).__name__ for one in found] == ["tuple", "UpdateError", "UpdateError"]

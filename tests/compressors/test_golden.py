@@ -18,8 +18,9 @@ def stored(name: str) -> str:
     """The golden file of a row; where it is missing the test fails and says what to do."""
     path = FOLDER / f"{name}.hex"
     if not path.exists():
-        pytest.fail(f"no golden bytes of {name!r}: look at them, then store them with\n"
-                    f"    {COMMAND} {name}")  # fmt: skip
+        pytest.fail(
+            f"no golden bytes of {name!r}: look at them, then store them with\n    {COMMAND} {name}"
+        )
     return path.read_text()
 
 

@@ -95,7 +95,9 @@ def test_compressors_work_on_a_machine_with_numpy_torch_and_numba() -> None:
     blocked = ",".join(sorted(other_dependencies()))
     child = subprocess.run(
         [sys.executable, "-c", _CHILD, blocked, ",".join(OPTIONAL)],
-        cwd=ROOT, text=True, capture_output=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) > 0

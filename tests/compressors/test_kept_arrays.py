@@ -48,10 +48,11 @@ def held() -> dict[str, int]:
     """Bytes of arrays in every ``lru_cache`` of the package, by the function's name."""
     return {
         f"{name}.{key}": _arrays(gc.get_referents(thing), set())
-        for name, module in list(sys.modules.items()) if name.startswith("compressors.")
+        for name, module in list(sys.modules.items())
+        if name.startswith("compressors.")
         for key, thing in list(vars(module).items())
         if isinstance(thing, functools._lru_cache_wrapper)
-    }  # fmt: skip
+    }
 
 
 def _arrays(things: Any, seen: set[int]) -> int:

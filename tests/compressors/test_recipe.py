@@ -15,8 +15,12 @@ SECTION = PAGE.split("## A new method")[1].split("\n## ")[0]
 STEPS = SECTION[SECTION.index("1. ") : SECTION.index("The parser, ")].strip()
 CLASS, ROW = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 COMMANDS = re.findall(r"^ {7}(.+)$", STEPS, re.MULTILINE)
-TESTS = ["tests/test_house.py", "tests/test_catalogue_page.py",
-         "tests/compressors/test_catalogue.py", "tests/compressors/test_golden.py"]  # fmt: skip
+TESTS = [
+    "tests/test_house.py",
+    "tests/test_catalogue_page.py",
+    "tests/compressors/test_catalogue.py",
+    "tests/compressors/test_golden.py",
+]
 USED = """
 import torch
 from compressors import compress, decompress, parse, text
@@ -44,8 +48,13 @@ def tree(tmp_path: Path) -> Path:
 
 
 def start(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *command], cwd=tree, capture_output=True, text=True,
-                          env={"PYTHONPATH": ".", "OMP_NUM_THREADS": "1"})  # fmt: skip
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
+    )
 
 
 def follow(tree: Path, without: str = "") -> None:

@@ -36,10 +36,13 @@ def bodies() -> dict[str, bytes]:
     announced.uint(0, 1)
     announced.gamma((1 << 22) + 1)
     return {
-        "ones": b"\xff" * 30, "zeros": bytes(30), "a long count": b"\x80" + b"\xff" * 59,
-        "one bit": b"\x40" + bytes(59), "every other bit": b"\xaa" * 60,
+        "ones": b"\xff" * 30,
+        "zeros": bytes(30),
+        "a long count": b"\x80" + b"\xff" * 59,
+        "one bit": b"\x40" + bytes(59),
+        "every other bit": b"\xaa" * 60,
         "as many as there are": announced.to_bytes() + bytes(30),
-    }  # fmt: skip
+    }
 
 
 def _status(name: str) -> int:

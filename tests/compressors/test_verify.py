@@ -130,8 +130,9 @@ def test_a_codec_whose_reading_does_not_fit(made: Any, monkeypatch: pytest.Monke
     named(monkeypatch, "codec", made)
     method = parse(made.__name__.lower())
     packet, _ = compress(method, UPDATE)
-    with pytest.raises(PartError, match=rf"^method 'per_tensor\({made.__name__.lower()}\)'.*: "
-                       + CODECS[made]):  # fmt: skip
+    with pytest.raises(
+        PartError, match=rf"^method 'per_tensor\({made.__name__.lower()}\)'.*: " + CODECS[made]
+    ):
         check_decoded(method, packet, UPDATE)
     with pytest.raises(PartError, match=f"^verify .* random values: .*{CODECS[made]}"):
         verify(made())

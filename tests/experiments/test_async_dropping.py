@@ -63,7 +63,10 @@ def test_what_the_page_says_of_each_seed() -> None:
     assert f"{images.loc[1, 'drop-99.9'] / images.loc[1, 'dense']:.2f}" == "1.74"
     page = " ".join((RESULTS.parent / "README.md").read_text(encoding="utf-8").split())
     for told in (
-        "1.3 times as many updates", "0.57 of the dense time, with 99 % 0.79",
-        "carries 0.94 of the images", "667 ± 46 against 747 ± 83", "×1.74 with 99.9 % dropped",
+        "1.3 times as many updates",
+        "0.57 of the dense time, with 99 % 0.79",
+        "carries 0.94 of the images",
+        "667 ± 46 against 747 ± 83",
+        "×1.74 with 99.9 % dropped",
     ):
         assert told in page

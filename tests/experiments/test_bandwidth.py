@@ -80,11 +80,19 @@ def test_the_page_says_what_came_out(tables: Any) -> None:
 
 def test_speedups_by_hand(tables: Any) -> None:
     """Seed 0: 10 s and 4 s; with coding 5 s. Seed 1: 6 s and 3 s; with coding 6 s."""
-    frame = pd.DataFrame({
-        "row": ["dense", "topr"] * 2, "seed": [0, 0, 1, 1], "rate": "1 Gbit/s", "seconds_ring": 1.0,
-        "seconds": [10.0, 4.0, 6.0, 3.0], "seconds_coded": [10.0, 5.0, 6.0, 6.0],
-        "each": 1.0, "each_ring": 1.0, "each_coded": 1.0,
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "row": ["dense", "topr"] * 2,
+            "seed": [0, 0, 1, 1],
+            "rate": "1 Gbit/s",
+            "seconds_ring": 1.0,
+            "seconds": [10.0, 4.0, 6.0, 3.0],
+            "seconds_coded": [10.0, 5.0, 6.0, 6.0],
+            "each": 1.0,
+            "each_ring": 1.0,
+            "each_coded": 1.0,
+        }
+    )
     fast = tables.speedups(frame).query("row == 'topr'")
     assert fast["seconds"].tolist() == [2.5, 2.0]
     assert fast["seconds_coded"].tolist() == [2.0, 1.0]

@@ -62,12 +62,23 @@ def test_every_setting_is_scored_by_its_share_of_right_answers(name: str) -> Non
 
 def finals(metrics: dict[tuple[str, float], list[float]]) -> pd.DataFrame:
     """Runs of digits at two budgets; at 0.01 a hundredth in 200 rounds: R p is 2."""
-    return pd.DataFrame([
-        {"setting": "digits_iid", "iterations": 125, "budget": budget, "method": method,
-         "seed": seed, "metric": metric, "rounds": 200, "p": budget,
-         "bits": 80.0 if method == "sbc" else 60.0}
-        for (method, budget), values in metrics.items() for seed, metric in enumerate(values, 1)
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "setting": "digits_iid",
+                "iterations": 125,
+                "budget": budget,
+                "method": method,
+                "seed": seed,
+                "metric": metric,
+                "rounds": 200,
+                "p": budget,
+                "bits": 80.0 if method == "sbc" else 60.0,
+            }
+            for (method, budget), values in metrics.items()
+            for seed, metric in enumerate(values, 1)
+        ]
+    )
 
 
 TRIALS = pd.DataFrame([
@@ -102,8 +113,14 @@ def test_a_method_may_leave_a_part_of_its_budget() -> None:
         TRIALS[TRIALS["method"] == method].assign(budget=budget, loss=loss)
         for (method, budget), loss in losses.items()
     )
-    made = finals({("mask2", 0.01): [0.8], ("mask2", 0.001): [0.9],
-                   ("sbc", 0.01): [0.85], ("sbc", 0.001): [0.7]})  # fmt: skip
+    made = finals(
+        {
+            ("mask2", 0.01): [0.8],
+            ("mask2", 0.001): [0.9],
+            ("sbc", 0.01): [0.85],
+            ("sbc", 0.001): [0.7],
+        }
+    )
     told = law.differences(*law.as_limits(trials, made)).set_index("budget")
     assert told["points"].to_dict() == pytest.approx({0.01: 5, 0.001: 20})
     assert told["x"].to_dict() == pytest.approx(dict.fromkeys((0.01, 0.001), np.log10(0.2)))
@@ -113,12 +130,20 @@ def drawn(slope: float, seed: int = 0) -> pd.DataFrame:
     """Gains of three settings over nine places each: ``slope`` times x less 0.3, with noise."""
     numbers = np.random.default_rng(seed)
     lines = [
-        {"setting": setting, "iterations": iterations, "budget": budget, "seed": run_seed,
-         "x": (x := np.log10(16 * iterations * budget)), "gain": slope * (x - 0.3) + noise}
-        for setting in ("a", "b", "c") for iterations in (125, 500, 2000)
-        for budget in (0.01, 0.001, 0.0001) for run_seed in range(4)
+        {
+            "setting": setting,
+            "iterations": iterations,
+            "budget": budget,
+            "seed": run_seed,
+            "x": (x := np.log10(16 * iterations * budget)),
+            "gain": slope * (x - 0.3) + noise,
+        }
+        for setting in ("a", "b", "c")
+        for iterations in (125, 500, 2000)
+        for budget in (0.01, 0.001, 0.0001)
+        for run_seed in range(4)
         for noise in [numbers.normal(0, 0.2)]
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(lines)
 
 

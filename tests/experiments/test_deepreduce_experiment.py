@@ -84,8 +84,10 @@ def test_figures_are_drawn_where_their_rows_are(deepreduce: Any) -> None:
     Of DenseNet40 there is Figure 15 alone.
     """
     for names, drawn in (
-        (list(deepreduce.ROWS), 4), (deepreduce.DOZEN, 2), (deepreduce.DENSENET, 1),
-    ):  # fmt: skip
+        (list(deepreduce.ROWS), 4),
+        (deepreduce.DOZEN, 2),
+        (deepreduce.DENSENET, 1),
+    ):
         frame = pd.DataFrame({"name": names, "eps": [deepreduce.ROWS[n].eps for n in names]})
         assert sum(deepreduce.has_rows(name, frame) for name in deepreduce.FIGURES) == drawn
 

@@ -12,10 +12,18 @@ from tests.support.markdown import ROOT
 
 HOME = ROOT / "experiments" / "fedavg"
 PUBLISHED = {
-    "2nn-iid-b10": 87, "2nn-shards-b10": 664, "2nn-iid-whole": 1474, "2nn-shards-whole": 1796,
-    "cnn-iid-e1-whole": 626, "cnn-iid-e1-b50": 65, "cnn-iid-e1-b10": 34, "cnn-iid-e5-b50": 29,
-    "cnn-iid-e5-b10": 20, "cnn-shards-e1-b10": 350, "cnn-shards-e5-b10": 229,
-}  # fmt: skip
+    "2nn-iid-b10": 87,
+    "2nn-shards-b10": 664,
+    "2nn-iid-whole": 1474,
+    "2nn-shards-whole": 1796,
+    "cnn-iid-e1-whole": 626,
+    "cnn-iid-e1-b50": 65,
+    "cnn-iid-e1-b10": 34,
+    "cnn-iid-e5-b50": 29,
+    "cnn-iid-e5-b10": 20,
+    "cnn-shards-e1-b10": 350,
+    "cnn-shards-e5-b10": 229,
+}
 """Rounds in Table 1 (C = 0.1) and Table 2 of the paper."""
 
 
@@ -31,9 +39,14 @@ def tables() -> Any:
 
 @pytest.mark.parametrize(
     ("accuracy", "rounds"),
-    [([0.5, 0.9, 0.8, 1.0], 3.5), ([0.96], 1.0), ([0.9, 0.95], 2.0), ([0.9, 0.94], math.nan),
-     ([0.9, 0.5, 0.6, 0.7, 1.0], 4.5)],
-)  # fmt: skip
+    [
+        ([0.5, 0.9, 0.8, 1.0], 3.5),
+        ([0.96], 1.0),
+        ([0.9, 0.95], 2.0),
+        ([0.9, 0.94], math.nan),
+        ([0.9, 0.5, 0.6, 0.7, 1.0], 4.5),
+    ],
+)
 def test_the_best_so_far_crosses_between_two_rounds(
     accuracy: list[float], rounds: float, tables: Any
 ) -> None:
@@ -43,13 +56,26 @@ def test_the_best_so_far_crosses_between_two_rounds(
 
 def test_rows_by_hand(tables: Any) -> None:
     """Of two seeds one is at 97 % between rounds 1 and 2, one between 2 and 3; 10 bits a round."""
-    lines = [("2nn-iid-b10", 0, [0.96, 0.98, 0.97]), ("2nn-iid-b10", 1, [0.9, 0.96, 0.98]),
-             ("2nn-shards-b10", 0, [0.99]), ("2nn-shards-b10", 1, [0.5])]  # fmt: skip
-    curves = pd.concat([
-        pd.DataFrame({"name": name, "seed": seed, "round": range(1, len(scores) + 1),
-                      "accuracy": scores, "up_bits": [10.0 * (i + 1) for i in range(len(scores))]})
-        for name, seed, scores in lines
-    ])  # fmt: skip
+    lines = [
+        ("2nn-iid-b10", 0, [0.96, 0.98, 0.97]),
+        ("2nn-iid-b10", 1, [0.9, 0.96, 0.98]),
+        ("2nn-shards-b10", 0, [0.99]),
+        ("2nn-shards-b10", 1, [0.5]),
+    ]
+    curves = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "name": name,
+                    "seed": seed,
+                    "round": range(1, len(scores) + 1),
+                    "accuracy": scores,
+                    "up_bits": [10.0 * (i + 1) for i in range(len(scores))],
+                }
+            )
+            for name, seed, scores in lines
+        ]
+    )
     frame = tables.compared(curves).set_index("name")
     row = frame.loc["2nn-iid-b10"]
     assert (row["rounds"], row["up_bits"], row["reached"]) == (pytest.approx(2.0), 25.0, 2)

@@ -92,8 +92,10 @@ def test_cnat_on_gradients_and_normal_entries() -> None:
 
 def test_gradient_dropping() -> None:
     runs, told = table("gradient-dropping", "tables.csv"), first("gradient-dropping")
-    early, end = (runs.pivot(index="seed", columns="name", values=f"{at}_percent")
-                  for at in ("early", "accuracy"))  # fmt: skip
+    early, end = (
+        runs.pivot(index="seed", columns="name", values=f"{at}_percent")
+        for at in ("early", "accuracy")
+    )
     pairs = ("drop-99", "dense"), ("plain-global-99", "plain-dense")
     normed, plain = (interval(early[a] - early[b]) for a, b in pairs)
     assert "{:.1f} points ahead of no dropping after 50 rounds".format(*normed) in told
@@ -160,8 +162,11 @@ def test_position_coding() -> None:
 def test_bandwidth_repeats_its_tables() -> None:
     text = (HOME / "bandwidth" / "README.md").read_text(encoding="utf-8")
     part = text.partition("<!-- table: digits/claim -->")[2].partition("<!-- end -->")[0]
-    rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:]
-            for line in part.splitlines() if " | " in line}  # fmt: skip
+    rows = {
+        line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:]
+        for line in part.splitlines()
+        if " | " in line
+    }
     told = first("bandwidth")
     deep, top = rows["DeepReduce, BF-P0, QSGD, relayed"], rows["Top-r 10 %, relayed"]
     assert "{} times as fast as no compression at 100 Mbit/s, {} at 1".format(*deep) in told

@@ -77,9 +77,16 @@ def test_what_is_shown_is_written_and_its_texts_are_printed(
 
 
 OPEN = {
-    "fedsim", "fedsim.show", "fedsim.federation", "fedsim.ground.files", "fedsim.network",
-    "fedsim.search", "fedsim.show.plot", "fedsim.tasks", "fedsim.ground.units",
-}  # fmt: skip
+    "fedsim",
+    "fedsim.show",
+    "fedsim.federation",
+    "fedsim.ground.files",
+    "fedsim.network",
+    "fedsim.search",
+    "fedsim.show.plot",
+    "fedsim.tasks",
+    "fedsim.ground.units",
+}
 """What an experiment may import of fedsim: its front door, and those of its rooms."""
 
 

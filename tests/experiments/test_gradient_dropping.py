@@ -73,8 +73,12 @@ def test_a_cell_is_a_gradient_a_round(rows: Any, scale: str) -> None:
 def test_the_server_s_adagrad_is_torch_s(rows: Any, tmp_path: Path) -> None:
     """Three rounds of one client that sends gradients end where its own AdaGrad ends."""
     common: dict[str, Any] = {
-        "clients": 1, "iterations": 3, "temporal": 1, "method": "raw", "batch_size": 8,
-    }  # fmt: skip
+        "clients": 1,
+        "iterations": 3,
+        "temporal": 1,
+        "method": "raw",
+        "batch_size": 8,
+    }
     task = rows.tasks(rows.SCALES["smoke"])[True]
     run(RunConfig.of(task=task, strategy="fedadagrad", server_lr=0.005, **common), tmp_path / "a")
     adagrad = partial(torch.optim.Adagrad, lr=0.005)
@@ -94,13 +98,19 @@ def _rounds(name: str, count: int) -> pd.DataFrame:
     """Rounds of four clients: 2 s with 1 s of evaluation, 1 Gbit per client and round both ways."""
     return pd.DataFrame(
         {
-            "run": name, "round": range(1, count + 1), "local_iterations": 1, "clients": 4,
+            "run": name,
+            "round": range(1, count + 1),
+            "local_iterations": 1,
+            "clients": 4,
             "metric": [float("nan") if i % 2 else i / 100 for i in range(1, count + 1)],
-            "train_loss": [float(i) for i in range(count)], "seconds": 2.0,
-            "evaluate_seconds": 1.0, "encode_seconds": 0.25,
-            "up_wire_bits": 2e9, "down_wire_bits": 2e9,
+            "train_loss": [float(i) for i in range(count)],
+            "seconds": 2.0,
+            "evaluate_seconds": 1.0,
+            "encode_seconds": 0.25,
+            "up_wire_bits": 2e9,
+            "down_wire_bits": 2e9,
         }
-    )  # fmt: skip
+    )
 
 
 def test_curves_are_blocks_of_rounds(tables: Any, times: Any) -> None:
@@ -125,12 +135,18 @@ def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> Non
     rounds = pd.concat([_rounds(run, 20) for run in runs_of])
     runs = pd.DataFrame(
         {
-            "method": "raw", "clients": 4, "up_content_bits": 1e9, "down_content_bits": 2e9,
-            "ratio_content": 1.0, "ratio_wire": 1.0, "rounds": 20, "parameters": 10,
+            "method": "raw",
+            "clients": 4,
+            "up_content_bits": 1e9,
+            "down_content_bits": 2e9,
+            "ratio_content": 1.0,
+            "ratio_wire": 1.0,
+            "rounds": 20,
+            "parameters": 10,
             "data_source": "by hand",
         },
         index=runs_of,
-    )  # fmt: skip
+    )
     table = tables.collect(runs, rounds, batch_size=40)
     for figure, wanted in FIGURES.items():
         here = [name for name in wanted if name in names]
@@ -149,8 +165,12 @@ def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> Non
 
 def test_seeds_are_compared_one_by_one(tables: Any) -> None:
     """Means and sample deviations over seeds, and differences from the dense run of a seed."""
-    runs = [("dense", 0, 90.0, 97.0, 0.1), ("dense", 1, 92.0, 97.2, 0.2),
-            ("local-99", 0, 91.0, 97.5, 0.05), ("local-99", 1, 91.5, 97.3, 0.3)]  # fmt: skip
+    runs = [
+        ("dense", 0, 90.0, 97.0, 0.1),
+        ("dense", 1, 92.0, 97.2, 0.2),
+        ("local-99", 0, 91.0, 97.5, 0.05),
+        ("local-99", 1, 91.5, 97.3, 0.3),
+    ]
     names = ["name", "seed", "early_percent", "accuracy_percent", "tail_loss"]
     more = {"title": "a", "layer_norm": True, "figures": "fig4", "ratio_content": 1.0}
     table = pd.DataFrame(runs, columns=names).assign(**more)
@@ -166,13 +186,20 @@ def test_speeds_are_ratios_to_the_dense_run(times: Any) -> None:
     """Half the time, twice the images; and bits a hundredth of dense ones, 41 % of a round."""
     table = pd.DataFrame(
         {
-            "name": ["drop-99", "dense", "min-1"], "seed": 0, "title": ["a", "b", "c"],
-            "round_ms": [5.0, 10.0, 1.0], "encode_ms": 1.0, "images": [200.0, 100.0, 9.0],
-            "link_ms": [1.0, 4.0, 1.0], "link_images": [400.0, 100.0, 9.0],
-            "up_bits": [1e6, 1e8, 1.0], "down_bits": [1e6, 1e8, 1.0],
-            "paper_images": [3726, 2489, None], "paper_words": [14740, 13100, None],
+            "name": ["drop-99", "dense", "min-1"],
+            "seed": 0,
+            "title": ["a", "b", "c"],
+            "round_ms": [5.0, 10.0, 1.0],
+            "encode_ms": 1.0,
+            "images": [200.0, 100.0, 9.0],
+            "link_ms": [1.0, 4.0, 1.0],
+            "link_images": [400.0, 100.0, 9.0],
+            "up_bits": [1e6, 1e8, 1.0],
+            "down_bits": [1e6, 1e8, 1.0],
+            "paper_images": [3726, 2489, None],
+            "paper_words": [14740, 13100, None],
         }
-    )  # fmt: skip
+    )
     speeds = times.speeds(table).set_index("name")
     assert [*speeds.index] == ["dense", "drop-99"]
     ratios = speeds.loc["drop-99", [c for c in speeds if str(c).endswith("_ratio")]]

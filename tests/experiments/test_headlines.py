@@ -94,8 +94,10 @@ def phases() -> Any:
 
 def test_figure_4_delay_beats_gradient_sparsity(phases: Any) -> None:
     """The sign of ``by``, and the headline: by so many points, at so many pairs of so many."""
-    tables = {name: phases.rivals(csv(f"sbc-curves/{name}/sparsity.csv"))
-              for name in ("digits", "fashion_lenet5", "fashion_lenet5_stepped")}  # fmt: skip
+    tables = {
+        name: phases.rivals(csv(f"sbc-curves/{name}/sparsity.csv"))
+        for name in ("digits", "fashion_lenet5", "fashion_lenet5_stepped")
+    }
     first = pd.concat([tables["digits"], tables["fashion_lenet5"]])
     assert first["temporal_wins"].sum() == first["levels"].sum()
     gaps = f"{100 * first['gap'].min():.1f} to {100 * first['gap'].max():.0f} points on average"
@@ -164,8 +166,11 @@ def test_vgg16_s_ratios_beside_the_papers() -> None:
     ratio = rows.set_index(["quantizer", "encoder"])["ratio"]
     text = readme("huffman-encoders")
     gajjala = experiment("huffman-encoders", "gajjala")
-    paper = {row.quantizer: dict(zip(gajjala.COLUMNS, row.ratios, strict=True))
-             for row in gajjala.RATIOS if row.model == "VGG16"}  # fmt: skip
+    paper = {
+        row.quantizer: dict(zip(gajjala.COLUMNS, row.ratios, strict=True))
+        for row in gajjala.RATIOS
+        if row.model == "VGG16"
+    }
     rd, tq = ("RLH x{:.0f} (there {}), SHS x{:.0f} ({})", "RLH is x{:.0f} ({}), SHS x{:.0f} ({})")
     for said_, of in ((rd, "RD"), (tq, "TQ")):
         pairs = [x for name in ("RLH", "SHS") for x in (ratio[of, name], paper[of][name])]
@@ -196,8 +201,10 @@ def test_natural_compression_costs_no_accuracy() -> None:
     assert f"fails it by {', '.join(lost[:-1])} and {lost[-1]} points" in text
     for task in ("cifar_vgg11", "cifar_resnet20", "cifar_densenet40", "cifar_alexnet"):
         rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")
-        ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
-                for n in ("cnat", "none")]  # fmt: skip
+        ends = [
+            f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
+            for n in ("cnat", "none")
+        ]
         assert f"({ends[0]} against {ends[1]})" in text
     assert f"training loss is {-rows['loss_above_none']['cnat']:.3f} below none's" in text
 
@@ -205,8 +212,10 @@ def test_natural_compression_costs_no_accuracy() -> None:
 def test_natural_dithering_on_vgg11() -> None:
     text = readme("cnat-convergence").replace("\n ", "")
     rows = csv("cnat-convergence/cifar_vgg11/methods.csv").set_index("name")
-    ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
-            for n in ("dnat", "dsta")]  # fmt: skip
+    ends = [
+        f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
+        for n in ("dnat", "dsta")
+    ]
     above = rows["accuracy_percent"]["dnat"] - rows["accuracy_percent"]["dsta"]
     assert f"it ends {above:.2f} points above D_sta ({ends[0]} against {ends[1]})" in text
     losses = rows["loss_above_none"]
@@ -272,8 +281,17 @@ def test_bloom_filters_on_resnet20() -> None:
     curve = csv("deepreduce/cifar_resnet20/curves.csv").query("name == 'dense'")
     before, last = curve["score"].iloc[-2:]
     assert f"ends at {last:.2f} % and was at {before:.2f} % fifty iterations before" in text
-    exact = ["topr", "topr-p2-0.001", "rle", "fit-poly", "fit-dexp", "qsgd", "p2-qsgd",
-             "skcompress", "golomb"]  # fmt: skip
+    exact = [
+        "topr",
+        "topr-p2-0.001",
+        "rle",
+        "fit-poly",
+        "fit-dexp",
+        "qsgd",
+        "p2-qsgd",
+        "skcompress",
+        "golomb",
+    ]
     assert f"end at {range_of(rows['score'][exact], 1)} %" in text
 
 
@@ -288,9 +306,12 @@ def test_figure_4_of_gradient_dropping() -> None:
     """Ahead with layer normalization, behind without it, with every seed."""
     table = csv("gradient-dropping/tables.csv").set_index(["name", "seed"])
     gaps = {}
-    for name, dense in (("drop-99", "dense"), ("local-99", "dense"),
-                        ("plain-global-99", "plain-dense"),
-                        ("plain-local-99", "plain-dense")):  # fmt: skip
+    for name, dense in (
+        ("drop-99", "dense"),
+        ("local-99", "dense"),
+        ("plain-global-99", "plain-dense"),
+        ("plain-local-99", "plain-dense"),
+    ):
         early = table["early_percent"]
         gaps[name] = early[name] - early[dense]
         assert list(gaps[name].index) == [0, 1, 2]
@@ -306,8 +327,10 @@ def test_figure_4_of_gradient_dropping() -> None:
 
 def test_the_encoders_at_full_size() -> None:
     ratio = csv("huffman-encoders/gradients.csv").set_index(["task", "encoder"])["ratio"]
-    two = {e: [f"{ratio[t, e]:.0f}" for t in ("vgg16", "lstm1500")]
-           for e in ("RLH", "SHS", "Elias, gaps")}  # fmt: skip
+    two = {
+        e: [f"{ratio[t, e]:.0f}" for t in ("vgg16", "lstm1500")]
+        for e in ("RLH", "SHS", "Elias, gaps")
+    }
     text = readme("huffman-encoders")
     assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
     assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
@@ -371,9 +394,10 @@ def test_masks_and_top_k_where_a_part_of_a_budget_may_be_left() -> None:
     at = csv("crossing/chars_iid/means.csv").query("iterations == 500").set_index("method")
     ends = at.loc["topk4"].set_index("budget")["mean"]
     assert f"{ends[0.01]:.1f} % with a hundredth and at {ends[0.001]:.1f} % with a thou" in text
-    ef21, mask = (f"{r['mean']:.1f} ± {r['sd']:.1f} %" for r in (
-        at.loc[name].set_index("budget").loc[0.01] for name in ("ef21", "mask2")
-    ))  # fmt: skip
+    ef21, mask = (
+        f"{r['mean']:.1f} ± {r['sd']:.1f} %"
+        for r in (at.loc[name].set_index("budget").loc[0.01] for name in ("ef21", "mask2"))
+    )
     assert f"ends at {ef21} at that hundredth, above `mask2` ({mask})" in text
 
 
@@ -397,8 +421,13 @@ def test_where_masks_gain_and_top_k_at_no_place() -> None:
     differs = pd.Series(holm(chance.to_numpy()), chance.index) < 0.05
     gains = told.mean() > 0
     assert (differs & gains).groupby("setting").sum().to_dict() == {
-        "chars_iid": 3, "chars_skewed": 2, "digits_iid": 3, "digits_skewed": 0,
-        "mnist_iid": 2, "mnist_skewed": 3}  # fmt: skip
+        "chars_iid": 3,
+        "chars_skewed": 2,
+        "digits_iid": 3,
+        "digits_skewed": 0,
+        "mnist_iid": 2,
+        "mnist_skewed": 3,
+    }
     raw = chance < 0.05
     assert ((differs & ~gains).sum(), (raw & gains).sum(), (raw & ~gains).sum()) == (0, 21, 3)
     text = readme("crossing")
@@ -422,9 +451,10 @@ def test_masks_and_top_k_at_two_thousand_iterations() -> None:
     assert f"four of ten seeds, and ends {-points:.0f} points below top-k" in text
     law = experiment("crossing", "law")
     for labels, method, budget, fell, factor in (
-        ("skewed", "mask2", 0.0001, 4, 3), ("skewed", "mask4", 0.0001, 0, 1),
+        ("skewed", "mask2", 0.0001, 4, 3),
+        ("skewed", "mask4", 0.0001, 0, 1),
         ("iid", "topk4", 0.001, 2, 9),
-    ):  # fmt: skip
+    ):
         runs = csv(f"crossing/digits_{labels}/finals-2000.csv")
         runs = runs[(runs["budget"] == budget)]
         assert {*runs[runs["method"] == method]["factor"]} == {factor}
@@ -491,8 +521,9 @@ def test_dropping_where_words_have_tables() -> None:
     assert f"and dropping end {range_of(above_normed, 0)} % higher" in told
     local = by.loc["drop-99"] - by.loc["local-99"]
     assert f"by {local.min():.2f} to {local.max():.1f} of perplexity" in told
-    quantized = {name: by.loc[name] - by.loc["drop-99"] for name in
-                 ("min-1", "avg-1", "min-2", "avg-2")}  # fmt: skip
+    quantized = {
+        name: by.loc[name] - by.loc["drop-99"] for name in ("min-1", "avg-1", "min-2", "avg-2")
+    }
     for value in ("min", "avg"):
         assert (quantized[f"{value}-1"] > quantized[f"{value}-2"]).all()
     assert f"(by {range_of(pd.concat(quantized.values()), 1)} of perplexity)" in told
@@ -503,9 +534,12 @@ def test_dropping_where_words_have_tables() -> None:
 
 
 LIKE = {
-    "digits_skewed": "on skewed labels", "digits_iid": "iid", "mnist": "on MNIST",
-    "chars": "on characters", "cifar": "on CIFAR-10",
-}  # fmt: skip
+    "digits_skewed": "on skewed labels",
+    "digits_iid": "iid",
+    "mnist": "on MNIST",
+    "chars": "on characters",
+    "cifar": "on CIFAR-10",
+}
 
 
 def named(names: Any) -> str:
@@ -691,8 +725,10 @@ def test_what_crossings_note_says_of_its_runs() -> None:
     assert f"At {masked} of the {len(met)} places the top-k method is `stc` or `topk4`" in text
     points = told.groupby(["setting", "iterations", "budget"])["points"].mean()
     means = {s: csv(f"crossing/chars_{s}/means.csv") for s in ("iid", "skewed")}
-    at = [m[(m["iterations"] == 500) & (m["budget"] == 0.01) & (m["method"] == "topk4")]["mean"]
-          for m in means.values()]  # fmt: skip
+    at = [
+        m[(m["iterations"] == 500) & (m["budget"] == 0.01) & (m["method"] == "topk4")]["mean"]
+        for m in means.values()
+    ]
     ends = " and ".join(f"{mean.iloc[0]:.1f}" for mean in at)
     assert f"in place of {ends} %" in text
     leads = " and ".join(f"{points[f'chars_{s}', 500, 0.01]:.1f}" for s in means)
@@ -742,9 +778,12 @@ def test_methods_differ_by_place_more_than_by_seed() -> None:
 def test_cases_of_like_for_like_that_share_runs_or_draws() -> None:
     runs = pd.concat(map(pd.read_csv, HOME.glob("like-for-like/results/*/finals.csv")))
     case = ["task", "method", "budget"]
-    cases = runs[runs["budget"] < 1].groupby(case).agg(
-        runs=("run", tuple), tuned_at=("tuned_at", "first"), factor=("factor", "first")
-    ).reset_index()  # fmt: skip
+    cases = (
+        runs[runs["budget"] < 1]
+        .groupby(case)
+        .agg(runs=("run", tuple), tuned_at=("tuned_at", "first"), factor=("factor", "first"))
+        .reset_index()
+    )
     shared = cases.duplicated(["task", "method", "runs"])
     smaller = cases["tuned_at"] < cases["budget"]
     assert not (smaller & ~shared).any() and (shared & ~smaller).sum() == 9

@@ -26,9 +26,16 @@ __all__ = ["typed"]  # the fixture
 
 STRING = (0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0)  # of the paper's Figure 1
 CODES = {
-    "Huffman": "huffman", "Elias": "elias_omega", "RLE": "rle", "SH": "sh", "SHS": "shs(32)",
-    "RLH": "rlh", "fixed": "fixed", "SHS, fitted": "shs(32, fit=true)", "ANS": "ans",
-}  # fmt: skip
+    "Huffman": "huffman",
+    "Elias": "elias_omega",
+    "RLE": "rle",
+    "SH": "sh",
+    "SHS": "shs(32)",
+    "RLH": "rlh",
+    "fixed": "fixed",
+    "SHS, fitted": "shs(32, fit=true)",
+    "ANS": "ans",
+}
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +101,7 @@ def test_more_symbols_than_there_is_room_for_are_refused(encoders: Any) -> None:
 
 @pytest.mark.parametrize("name", ["RD", "TQ", "CNat"])
 @pytest.mark.parametrize("lift", ["flat", "per_tensor"])
-def test_bits_are_those_of_the_message(
-    encoders: Any, messages: Any, name: str, lift: str
-) -> None:
+def test_bits_are_those_of_the_message(encoders: Any, messages: Any, name: str, lift: str) -> None:
     """Of a whole message without its header, for every encoder that the catalogue has."""
     generator = torch.Generator().manual_seed(3)
     update = {n: torch.randn(k, generator=generator) for n, k in (("w", 3000), ("b", 7))}
@@ -137,8 +142,13 @@ def test_the_paper_s_numbers(run: Any) -> None:
         for row in paper.RATIOS
     }
     assert by["LSTM", "TQ"] == {
-        "Huffman": 31, "Elias": 10814, "RLE": 3746, "SH": 31, "SHS": 855, "RLH": 16432,
-    }  # fmt: skip
+        "Huffman": 31,
+        "Elias": 10814,
+        "RLE": 3746,
+        "SH": 31,
+        "SHS": 855,
+        "RLH": 16432,
+    }
     assert by["ResNet20", "RD"]["RLE"] == 2 and by["VGG16", "TQ"]["RLH"] == 391
     # The abstract's 5.1 and 3.8 against Elias are the LSTM with CNat, before rounding.
     assert max(row["RLH"] / row["Elias"] for row in by.values()) == pytest.approx(32 / 6)

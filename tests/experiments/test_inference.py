@@ -20,10 +20,16 @@ def nested(places: int, seeds: int, methods: int, seed: int = 0) -> pd.DataFrame
         at, own = numbers.normal(0, 2), numbers.normal(0, 0.5, methods)
         for run in range(seeds):
             lines += [
-                {"y": at + shift + own[m] + 0.2 * m + numbers.normal(0, 0.3), "place": place,
-                 "seed": f"{place} {run}", "own": f"{place} {m}", "method": m}
-                for shift in [numbers.normal(0, 0.7)] for m in range(methods)
-            ]  # fmt: skip
+                {
+                    "y": at + shift + own[m] + 0.2 * m + numbers.normal(0, 0.3),
+                    "place": place,
+                    "seed": f"{place} {run}",
+                    "own": f"{place} {m}",
+                    "method": m,
+                }
+                for shift in [numbers.normal(0, 0.7)]
+                for m in range(methods)
+            ]
     return pd.DataFrame(lines)
 
 

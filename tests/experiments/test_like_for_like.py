@@ -63,8 +63,12 @@ def test_dense_messages_have_no_run_where_none_fits(digits: Any) -> None:
 def test_a_short_run_has_the_delay_of_the_whole_one_up_to_its_length(digits: Any) -> None:
     many, few = Trial(50, 1.0, 5), Trial(2, 1.0, 5)
     case = Case("stc", SMALL)
-    told = [(c.temporal, c.iterations) for trial in (many, few) for part in (8, 1)
-            for c in [digits.cell(case, trial, part).config]]  # fmt: skip
+    told = [
+        (c.temporal, c.iterations)
+        for trial in (many, few)
+        for part in (8, 1)
+        for c in [digits.cell(case, trial, part).config]
+    ]
     assert told == [(10, 60), (10, 500), (62, 62), (250, 500)]
 
 
@@ -82,9 +86,15 @@ def test_an_optimum_at_an_edge_moves_the_edge(digits: Any) -> None:
     low, middle, high = Trial(4, 0.1, 3), Trial(8, 1.0, 4), Trial(16, 2.5, 5)
     assert digits.beyond(case, middle, {low, middle, high}) == []
     assert digits.beyond(case, low, {low, middle, high}) == [
-        Trial(2, 0.1, 3), Trial(4, 0.033, 3), Trial(4, 0.1, 2)]  # fmt: skip
+        Trial(2, 0.1, 3),
+        Trial(4, 0.033, 3),
+        Trial(4, 0.1, 2),
+    ]
     assert digits.beyond(case, high, {low, middle, high}) == [
-        Trial(31, 2.5, 5), Trial(16, 7.5, 5), Trial(16, 2.5, 6)]  # fmt: skip
+        Trial(31, 2.5, 5),
+        Trial(16, 7.5, 5),
+        Trial(16, 2.5, 6),
+    ]
     assert Trial(0, 1.0, 4) not in digits.beyond(case, Trial(1, 1.0, 4), {Trial(1, 1.0, 4)})
     full = max(t.strength for t in digits.draws(case) if t.rounds < 20)
     assert not digits._fits(case, Trial(125, 1.0, full))
@@ -129,9 +139,12 @@ def test_sparseloco_has_one_momentum() -> None:
 
 
 def test_a_row_of_ones_own_is_read() -> None:
-    (name, row), = rows.added("ef(topk({p}) | cnat) --strategy nesterov --downlink relay").items()
+    ((name, row),) = rows.added("ef(topk({p}) | cnat) --strategy nesterov --downlink relay").items()
     assert (row.text, row.downlink, row.more) == (
-        "ef(topk({p}) | cnat)", "relay", {"strategy": "nesterov"})  # fmt: skip
+        "ef(topk({p}) | cnat)",
+        "relay",
+        {"strategy": "nesterov"},
+    )
     assert name == "ef-topk-p-cnat-strategy-nesterov-downlink-relay"
     rates = {*rows.added("ef21(topk({p}) | cnat) --server-lr 0.7")}
     assert rates != {*rows.added("ef21(topk({p}) | cnat) --server-lr 0-7")}
@@ -161,10 +174,13 @@ def test_a_row_that_cannot_be_run_is_refused_before_any_work(
 
 
 def made(metrics: dict[tuple[str, float], list[float]], task: str = "digits_iid") -> pd.DataFrame:
-    return pd.DataFrame([
-        {"task": task, "method": m, "budget": b, "seed": s, "metric": value}
-        for (m, b), values in metrics.items() for s, value in enumerate(values, 1)
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"task": task, "method": m, "budget": b, "seed": s, "metric": value}
+            for (m, b), values in metrics.items()
+            for s, value in enumerate(values, 1)
+        ]
+    )
 
 
 def drawn(effects: dict[str, float], seed: int = 0) -> pd.DataFrame:
@@ -174,8 +190,9 @@ def drawn(effects: dict[str, float], seed: int = 0) -> pd.DataFrame:
     for task in ("digits_iid", "digits_skewed"):
         for budget in (0.0333, 0.00333, 0.000333):
             place, seeds = numbers.normal(0, 1), numbers.normal(0, 0.3, 10)
-            logits = {m: -2.5 + place + e + seeds + numbers.normal(0, 0.2, 10)
-                      for m, e in effects.items()}  # fmt: skip
+            logits = {
+                m: -2.5 + place + e + seeds + numbers.normal(0, 0.2, 10) for m, e in effects.items()
+            }
             right = {(m, budget): list(1 / (1 + np.exp(x))) for m, x in logits.items()}
             parts.append(made(right, task))
     return pd.concat(parts, ignore_index=True)
@@ -193,8 +210,13 @@ def test_what_the_test_says_without_a_task() -> None:
 
 def test_each_place_weighs_once_however_many_seeds_it_has() -> None:
     """Two places, of four and of two seeds: b is worse by 10 and by 30 points, c by a half more."""
-    four = made({("z", 0.0333): [0.7, 0.9, 0.7, 0.9], ("b", 0.0333): [0.6, 0.8, 0.6, 0.8],
-                 ("c", 0.0333): [0.55, 0.75, 0.55, 0.75]})  # fmt: skip
+    four = made(
+        {
+            ("z", 0.0333): [0.7, 0.9, 0.7, 0.9],
+            ("b", 0.0333): [0.6, 0.8, 0.6, 0.8],
+            ("c", 0.0333): [0.55, 0.75, 0.55, 0.75],
+        }
+    )
     two = made({("z", 0.00333): [0.8, 0.9], ("b", 0.00333): [0.5, 0.6], ("c", 0.00333): [0.3, 0.5]})
     told = analysis.scored(pd.concat([four, two], ignore_index=True))
     found = analysis.each_place_once(told).set_index("method")
@@ -230,8 +252,9 @@ def test_the_analysis_finds_what_was_put_in() -> None:
 def test_the_analysis_finds_nothing_where_nothing_is() -> None:
     """Over 100 draws the correction lets 5 pass, against the best of five."""
     same = dict.fromkeys("abcde", 0.0)
-    chances = [analysis.effects(analysis.scored(drawn(same, seed)))["chance"].min()
-               for seed in (1, 2)]  # fmt: skip
+    chances = [
+        analysis.effects(analysis.scored(drawn(same, seed)))["chance"].min() for seed in (1, 2)
+    ]
     assert min(chances) > 0.05
 
 
@@ -258,10 +281,17 @@ def test_a_run_without_a_metric_counts_as_a_guess() -> None:
     assert told["logit"].iloc[1] == pytest.approx(np.log(324.5 / 36.5))
 
 
-RANKED = analysis.scored(made({
-    ("a", 0.0333): [0.9, 0.9], ("b", 0.0333): [0.8, 0.8], ("c", 0.0333): [0.8, 0.8],
-    ("a", 0.00333): [0.7, 0.7], ("b", 0.00333): [0.8, 0.9],
-}))  # fmt: skip
+RANKED = analysis.scored(
+    made(
+        {
+            ("a", 0.0333): [0.9, 0.9],
+            ("b", 0.0333): [0.8, 0.8],
+            ("c", 0.0333): [0.8, 0.8],
+            ("a", 0.00333): [0.7, 0.7],
+            ("b", 0.00333): [0.8, 0.9],
+        }
+    )
+)
 
 
 def test_ranks_by_hand() -> None:
@@ -287,8 +317,15 @@ def test_points_behind_the_best_by_hand() -> None:
     told = analysis.apart(RANKED, "a").set_index("method")
     assert told.loc["b", "behind"] == pytest.approx((10 + 10 - 10 - 20) / 4)
     assert told["runs"].to_dict() == {"a": 4, "b": 4, "c": 2}
-    near = analysis.scored(made({("a", 0.1): [0.9] * 4, ("b", 0.1): [0.895, 0.892, 0.9, 0.9],
-                                 ("c", 0.1): [0.9, 0.87, 0.9, 0.9]}))  # fmt: skip
+    near = analysis.scored(
+        made(
+            {
+                ("a", 0.1): [0.9] * 4,
+                ("b", 0.1): [0.895, 0.892, 0.9, 0.9],
+                ("c", 0.1): [0.9, 0.87, 0.9, 0.9],
+            }
+        )
+    )
     assert analysis.apart(near, "a")["equal"].tolist() == [True, True, False]
 
 
@@ -300,16 +337,19 @@ def test_the_critical_difference_is_demsars() -> None:
 
 
 def test_the_table_of_scores_by_hand() -> None:
-    frame = made({("a", 0.00333): [0.9, 0.9, 0.79], ("b", 0.00333): [0.8, 0.8, 0.8],
-                  ("a", 0.0333): [0.9, nan, 0.9]})  # fmt: skip
+    frame = made(
+        {
+            ("a", 0.00333): [0.9, 0.9, 0.79],
+            ("b", 0.00333): [0.8, 0.8, 0.8],
+            ("a", 0.0333): [0.9, nan, 0.9],
+        }
+    )
     columns = ("bits_up", "bits_down", "used", "encode_ms", "4g_seconds", "wifi_seconds")
     spent = dict.fromkeys(columns, 1.0)
     chosen = dict.fromkeys(("tuned_at", "rounds", "n", "factor", "strength"), 1)
     lines = run.scores(analysis.means(frame.assign(**spent, **chosen))).splitlines()
     assert lines[0] == "| method | 1/30 of dense | 1/300 of dense |"
-    assert lines[2] == (
-        "| a | **63.3 ± 46.2 (90.0)**, 1 fell | **86.3 ± 6.4 (90.0)**, 1 fell |"
-    )
+    assert lines[2] == ("| a | **63.3 ± 46.2 (90.0)**, 1 fell | **86.3 ± 6.4 (90.0)**, 1 fell |")
     assert lines[3] == "| b | — | 80.0 ± 0.0 (80.0) |"
 
 

@@ -26,10 +26,19 @@ def curves() -> pd.DataFrame:
 def test_the_rule_by_hand() -> None:
     """FedIT ends at 4 and 5: the bar is 5; full is there after 30 and 10 bits."""
     lines = [
-        ("full", 0, 6, 10), ("full", 0, 5, 30), ("full", 0, 6, 50), ("full", 1, 5, 10),
-        ("full", 1, 4, 20), ("fedit", 0, 4, 2), ("fedit", 1, 6, 1), ("fedit", 1, 5, 2),
-        ("ffa", 0, 7, 1), ("ffa", 1, 5, 1), ("full-sbc", 0, 6, 1), ("full-sbc", 1, 6, 1),
-    ]  # fmt: skip
+        ("full", 0, 6, 10),
+        ("full", 0, 5, 30),
+        ("full", 0, 6, 50),
+        ("full", 1, 5, 10),
+        ("full", 1, 4, 20),
+        ("fedit", 0, 4, 2),
+        ("fedit", 1, 6, 1),
+        ("fedit", 1, 5, 2),
+        ("ffa", 0, 7, 1),
+        ("ffa", 1, 5, 1),
+        ("full-sbc", 0, 6, 1),
+        ("full-sbc", 1, 6, 1),
+    ]
     frame = pd.DataFrame(lines, columns=["name", "seed", "perplexity", "bits"]).assign(trained=1)
     made = experiment("lora").compared(frame).set_index("name")
     assert made["target_fedit"].tolist() == [5] * 4 and made["target_ffa"].tolist() == [7] * 4
@@ -57,8 +66,10 @@ def test_what_the_readme_says_of_fedit() -> None:
     assert f"{fewer[0]:.1f} times less" in README and f"it is {fewer[1]:.1f} times less" in README
     assert f"{full['trained'] / fedit['trained']:.1f} times by the weights" in README
     assert f"{fedit['perplexity']:.3f} and {full['perplexity']:.3f}" in README
-    texts = ("mean of the seeds {:.1f}, with an interval from {:.1f} to {:.1f})",
-             "({:.1f}, from {:.1f} to {:.1f})")  # fmt: skip
+    texts = (
+        "mean of the seeds {:.1f}, with an interval from {:.1f} to {:.1f})",
+        "({:.1f}, from {:.1f} to {:.1f})",
+    )
     for target, text in zip(("fedit", "ffa"), texts, strict=True):
         ratio = bits_until(table.loc["full", f"target_{target}"] + 1e-5)
         told = ttest_rel(ratio["full"], ratio["fedit"]).confidence_interval()

@@ -44,18 +44,26 @@ def test_every_cell_has_the_budget_s_iterations_and_controllers_begin_at_one_cel
 
 def lines(*runs: tuple[str, int, list[float], list[float]]) -> pd.DataFrame:
     """Name, seed, bits and scores of each run; a bit takes a second."""
-    return pd.concat([
-        pd.DataFrame({"name": name, "seed": seed, "up_bits": bits, "seconds": bits, "score": score})
-        for name, seed, bits, score in runs
-    ])  # fmt: skip
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {"name": name, "seed": seed, "up_bits": bits, "seconds": bits, "score": score}
+            )
+            for name, seed, bits, score in runs
+        ]
+    )
 
 
 def test_a_controller_against_the_best_cell_by_hand(tables: Any) -> None:
     """At 15 bits: a has 0.5 and 0.7, b 0.6 and 0.6 with one more, c 0.8 and 1.0."""
     frame = lines(
-        ("a", 0, [10, 20], [0.4, 0.6]), ("a", 1, [10, 20], [0.6, 0.8]),
-        ("b", 0, [5], [0.61]), ("b", 1, [5], [0.61]), ("c", 0, [15], [0.8]), ("c", 1, [10], [1.0]),
-    )  # fmt: skip
+        ("a", 0, [10, 20], [0.4, 0.6]),
+        ("a", 1, [10, 20], [0.6, 0.8]),
+        ("b", 0, [5], [0.61]),
+        ("b", 1, [5], [0.61]),
+        ("c", 0, [15], [0.8]),
+        ("c", 1, [10], [1.0]),
+    )
     limits = pd.DataFrame({"budget": ["few bits"], "unit": ["up_bits"], "value": [15.0]})
     compared = tables.compared(frame, limits, ["c"]).set_index("name")
     assert compared["score"].to_dict() == pytest.approx({"a": 0.6, "b": 0.61, "c": 0.9})
@@ -102,11 +110,15 @@ def test_what_the_page_says_of_the_verdicts() -> None:
     assert (told[-1], told[1], told[0], len(gaps)) == (45, 3, 18, 66)
     assert "45 of 66 gaps are below zero, three are above, and 18 cannot be told" in text
     won = gaps[gaps["told"] == 1].set_index(["name", "task", "budget"])
-    points = {at: f"{100 * row['gap']:.1f} ± {100 * row['gap_interval']:.1f}"
-              for at, row in won.iterrows()}  # fmt: skip
-    few, little, link = (points["delay_first", "mnist_mlp512", "few bits"],
-                         points["delay_first", "mnist_mlp512", "little time"],
-                         points["link", "mnist_lenet5", "little time"])  # fmt: skip
+    points = {
+        at: f"{100 * row['gap']:.1f} ± {100 * row['gap_interval']:.1f}"
+        for at, row in won.iterrows()
+    }
+    few, little, link = (
+        points["delay_first", "mnist_mlp512", "few bits"],
+        points["delay_first", "mnist_mlp512", "little time"],
+        points["link", "mnist_lenet5", "little time"],
+    )
     assert f"at few bits ({few} points) and little time ({little})" in text
     assert f"`link` on LeNet5 at little time ({link})" in text
     means = gaps.groupby("name")["gap"].mean()
@@ -118,10 +130,12 @@ def test_what_the_page_says_of_the_verdicts() -> None:
 def test_gaps_to_the_cell_that_controllers_start_from(tables: Any) -> None:
     """Of two seeds the controller has 0.1 and 0.3 more: 0.2, and 12.706 times 0.1."""
     scores = {("cell", 0): 0.5, ("cell", 1): 0.4, ("a", 0): 0.6, ("a", 1): 0.7}
-    lines = pd.DataFrame([
-        {"name": name, "seed": seed, "up_bits": 10, "seconds": 1.0, "score": score}
-        for (name, seed), score in scores.items()
-    ])  # fmt: skip
+    lines = pd.DataFrame(
+        [
+            {"name": name, "seed": seed, "up_bits": 10, "seconds": 1.0, "score": score}
+            for (name, seed), score in scores.items()
+        ]
+    )
     limits = pd.DataFrame({"budget": ["few bits"], "unit": ["up_bits"], "value": [2e4]})
     gaps = tables.from_start(lines, limits, ["a"], "cell")
     made = tables.gap_table("cell", gaps, limits).splitlines()
@@ -132,8 +146,13 @@ def test_gaps_to_the_cell_that_controllers_start_from(tables: Any) -> None:
 
 def test_holm_s_correction_is_over_all_tasks(moving: Any) -> None:
     """Of three gaps the least p is times three; one without a p is not counted."""
-    frame = pd.DataFrame({"name": "a", "verdict": ["wins", "level", "loses", None, "late"],
-                          "chance": [0.01, 0.5, 0.02, None, None]})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "name": "a",
+            "verdict": ["wins", "level", "loses", None, "late"],
+            "chance": [0.01, 0.5, 0.02, None, None],
+        }
+    )
     found = moving.corrected({"x": frame[:2], "y": frame[2:]})["holm"]
     assert found.dropna().tolist() == pytest.approx([0.03, 0.5, 0.04]) and len(found) == 4
 
@@ -141,8 +160,9 @@ def test_holm_s_correction_is_over_all_tasks(moving: Any) -> None:
 def test_what_the_page_says_of_the_start(tables: Any, moving: Any) -> None:
     names, frames = list(moving.controllers(moving.TASKS["digits"]["short"])), []
     for task in TASKS:
-        lines, limits = (pd.read_csv(HOME / "results" / task / f"{name}.csv")
-                         for name in ("curves", "budgets"))  # fmt: skip
+        lines, limits = (
+            pd.read_csv(HOME / "results" / task / f"{name}.csv") for name in ("curves", "budgets")
+        )
         frames.append(tables.from_start(lines, limits, names, moving.SMALL).assign(task=task))
     gaps = after_holm(frames)
     assert gaps["told"].value_counts().to_dict() == {0: 43, -1: 16, 1: 7}

@@ -29,9 +29,14 @@ def test_steps_that_are_a_task_s_own() -> None:
 def test_the_best_top_k_of_no_more_volume(metric: str, matched: list[str]) -> None:
     """Between two methods of top-k the score decides; 3 takes too much, and top-k has none."""
     rows = {  # content in per cent, score
-        "sgd": (4.0, 50), "powersgd-2": (2.0, 60), "powersgd-7": (0.5, 60), "topk-1": (4.0, 1),
-        "topk-cnat-1": (1.0, 30), "topk-cnat-2": (2.0, 40), "topk-cnat-3": (4.1, 35),
-    }  # fmt: skip
+        "sgd": (4.0, 50),
+        "powersgd-2": (2.0, 60),
+        "powersgd-7": (0.5, 60),
+        "topk-1": (4.0, 1),
+        "topk-cnat-1": (1.0, 30),
+        "topk-cnat-2": (2.0, 40),
+        "topk-cnat-3": (4.1, 35),
+    }
     frame = pd.DataFrame(
         [
             {"name": n, "content_percent": c, "score": s, "metric": metric}
@@ -125,10 +130,14 @@ def test_every_method_of_convergence_is_in_a_pair_and_in_a_panel() -> None:
 def test_a_pair_holds_within_a_point() -> None:
     module = experiment("cnat-convergence")
     rows = [
-        {"name": name, "accuracy_percent": 80.0, "up_bits_per_entry": 32.0,
-         "down_bits_per_entry": 32.0}
+        {
+            "name": name,
+            "accuracy_percent": 80.0,
+            "up_bits_per_entry": 32.0,
+            "down_bits_per_entry": 32.0,
+        }
         for name in module.METHODS
-    ]  # fmt: skip
+    ]
     rows[1] |= {"accuracy_percent": 79.1, "up_bits_per_entry": 9.0}  # cnat
     rows[3] |= {"accuracy_percent": 78.9}  # sparse-cnat
     pairs = module.compare(pd.DataFrame(rows)).set_index("with")
@@ -151,13 +160,15 @@ def test_curves_are_means_of_ten_rounds_and_of_seeds() -> None:
     rounds = pd.concat(
         pd.DataFrame(
             {
-                "run": f"cnat-seed{seed}", "round": range(1, 21), "iteration": range(1, 21),
+                "run": f"cnat-seed{seed}",
+                "round": range(1, 21),
+                "iteration": range(1, 21),
                 "train_loss": [float(n + seed) for n in range(20)],
                 "metric": [0.5 + seed / 10 if n == 9 else float("nan") for n in range(20)],
             }
         )
         for seed in (0, 1)
-    )  # fmt: skip
+    )
     lines = experiment("cnat-convergence").curves(SimpleNamespace(rounds=rounds))
     assert [*lines["name"]] == ["cnat", "cnat"] and [*lines["iteration"]] == [10, 20]
     assert [*lines["train_loss"]] == [5.0, 15.0]

@@ -32,8 +32,9 @@ def folder() -> Path:
 def test_methods_are_those_of_section_6_3_without_a_memory(ncf: Any) -> None:
     for name, full in {
         "p2-fit-poly": "deepreduce(1, bloom_p2, 'fit_poly', 0.01)",
-        "p0-qsgd": "deepreduce(1, bloom_p0, 'qsgd', 0.6)", "skcompress": "skcompress(1, 128)",
-    }.items():  # fmt: skip
+        "p0-qsgd": "deepreduce(1, bloom_p0, 'qsgd', 0.6)",
+        "skcompress": "skcompress(1, 128)",
+    }.items():
         assert parse(f"ef({ncf.ROWS[name].method})") == parse(full)
     assert parse(ncf.ROWS["cnat"].method) == parse("cnat")
 
@@ -78,10 +79,16 @@ def test_a_user_is_hit_within_ten(ncf: Any) -> None:
 
 def test_curves_are_means_over_seeds(ncf: Any) -> None:
     rows = [
-        {"run": f"cnat-seed{seed}", "iteration": i, "up_wire_bits": 20.0, "clients": 2,
-         "metric": 0.1 * i + 0.02 * seed if i > 1 else None}
-        for seed in range(2) for i in (1, 2, 3)
-    ]  # fmt: skip
+        {
+            "run": f"cnat-seed{seed}",
+            "iteration": i,
+            "up_wire_bits": 20.0,
+            "clients": 2,
+            "metric": 0.1 * i + 0.02 * seed if i > 1 else None,
+        }
+        for seed in range(2)
+        for i in (1, 2, 3)
+    ]
     lines = ncf.curves(SimpleNamespace(rounds=pd.DataFrame(rows)))
     assert lines["iteration"].tolist() == [2, 3] and lines["up_bits"].tolist() == [20, 30]
     assert lines["hit_rate"].tolist() == pytest.approx([0.21, 0.31])

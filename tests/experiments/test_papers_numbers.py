@@ -60,8 +60,13 @@ def test_table_1_of_sbc_has_the_ranges_of_table_2(name: str) -> None:
 
 def test_table_1_of_sbc() -> None:
     by_method = {row["method"]: row["printed"] for row in TABLES["tableI"].rows(0)}
-    names = ["baseline", "dense quantization (signSGD, TernGrad, QSGD)", "gradient dropping, DGC",
-             "Federated Averaging", "SBC, all ranges"]  # fmt: skip
+    names = [
+        "baseline",
+        "dense quantization (signSGD, TernGrad, QSGD)",
+        "gradient dropping, DGC",
+        "Federated Averaging",
+        "SBC, all ranges",
+    ]
     text = printed(SATTLER)
     start = text.index("Compression Rate ×1 ")
     line = text[start : text.index("TABLE I:", start)].strip()
@@ -104,8 +109,13 @@ def test_tables_3_and_4_of_huffman_encoders() -> None:
 
 def test_tables_1_and_2_of_huffman_encoders() -> None:
     gajjala, text = experiment("huffman-encoders", "gajjala"), printed(GAJJALA)
-    names = {"ResNet20": "ResNet-20", "VGG16": "VGG-16", "GoogLeNet": "GoogLeNet",
-             "ResNet50": "ResNet-50", "LSTM": "PTB-LSTM"}  # fmt: skip
+    names = {
+        "ResNet20": "ResNet-20",
+        "VGG16": "VGG-16",
+        "GoogLeNet": "GoogLeNet",
+        "ResNet50": "ResNet-50",
+        "LSTM": "PTB-LSTM",
+    }
     assert set(gajjala.SECONDS) == set(gajjala.PARAMETERS) == set(names)
     for name, title in names.items():
         numbers = r" ".join(rf"{re.escape(f'{s:g}')}0?" for s in gajjala.SECONDS[name])
@@ -128,9 +138,13 @@ def test_table_2_of_natural_compression() -> None:
 
 def test_table_3_of_natural_compression() -> None:
     rows = {row.name: row for row in experiment("topk-cnat", "rows").TABLE3}
-    titles = {"sgd": ("SGD", ""), "sign": ("SignSGD", "2.5"), "ef-sign": ("EF-SignSGD", "2.5"),
-              "powersgd-2": ("PowerSGD rank-2", "0.6"),
-              "powersgd-7": ("PowerSGD rank-7", "1.9")}  # fmt: skip
+    titles = {
+        "sgd": ("SGD", ""),
+        "sign": ("SignSGD", "2.5"),
+        "ef-sign": ("EF-SignSGD", "2.5"),
+        "powersgd-2": ("PowerSGD rank-2", "0.6"),
+        "powersgd-7": ("PowerSGD rank-7", "1.9"),
+    }
     assert set(rows) == {*titles, "topk-cnat-2.5", "topk-cnat-0.6", "topk-cnat-1.9"}
     for name, (title, k) in titles.items():
         row, line = rows[name], "N/A | N/A"
@@ -144,8 +158,12 @@ def test_table_3_of_natural_compression() -> None:
 
 def test_table_2_of_deepreduce() -> None:
     rows = experiment("ncf-movielens").ROWS
-    titles = {"dense": "Baseline", "p2-fit-poly": "BF-P2", "skcompress": "SKCompress",
-              "p0-qsgd": "BF-P0"}  # fmt: skip
+    titles = {
+        "dense": "Baseline",
+        "p2-fit-poly": "BF-P2",
+        "skcompress": "SKCompress",
+        "p0-qsgd": "BF-P0",
+    }
     assert {name for name, row in rows.items() if row.volume or row.hit_rate} == set(titles)
     for name, title in titles.items():
         row = rows[name]

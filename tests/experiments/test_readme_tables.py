@@ -9,8 +9,10 @@ from experiments.common import readme
 from tests.support.markdown import ROOT
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in readme.pages()]
-WRITTEN = [pytest.param(page, id=str(page.relative_to(ROOT)))
-           for page in sorted(ROOT.glob("experiments/*/results/**/*.md"))]  # fmt: skip
+WRITTEN = [
+    pytest.param(page, id=str(page.relative_to(ROOT)))
+    for page in sorted(ROOT.glob("experiments/*/results/**/*.md"))
+]
 BY_HAND = {
     "| claim | here | verdict |",
     "| experiment | published | trained here | what came out |",

@@ -258,15 +258,22 @@ def test_a_dry_run_of_what_has_no_cells_is_refused(name: str, typed: Typed) -> N
     assert not [*Path.cwd().iterdir()]
 
 
-DIGESTS = {row.file: row for row in pd.read_csv(Path(__file__).with_name("digests.csv"),
-                                                dtype={"digest": str}).itertuples()}  # fmt: skip
+DIGESTS = {
+    row.file: row
+    for row in pd.read_csv(
+        Path(__file__).with_name("digests.csv"), dtype={"digest": str}
+    ).itertuples()
+}
 """What ``cellfile.digest`` made of the committed cells in 0.1.0."""
 
 
-@pytest.mark.parametrize("file", cases(
-    {file: file for file in DIGESTS},
-    [file for file, row in DIGESTS.items() if row.cells < 100],
-))  # fmt: skip
+@pytest.mark.parametrize(
+    "file",
+    cases(
+        {file: file for file in DIGESTS},
+        [file for file, row in DIGESTS.items() if row.cells < 100],
+    ),
+)
 def test_the_runs_of_committed_tables_have_the_digests_that_they_had(file: str) -> None:
     """So a table's runs are found again, and are the same: its rules are those of its version.
 
@@ -285,14 +292,26 @@ def test_every_committed_list_of_runs_is_among_them() -> None:
     assert old == {*DIGESTS}
 
 
-PAPER_S = ("sbc-matrix", "sbc-table1", "sbc-table2", "topk-cnat", "deepreduce", "bandwidth",
-           "async-dropping", "dropping-words")  # fmt: skip
+PAPER_S = (
+    "sbc-matrix",
+    "sbc-table1",
+    "sbc-table2",
+    "topk-cnat",
+    "deepreduce",
+    "bandwidth",
+    "async-dropping",
+    "dropping-words",
+)
 """Experiments with methods that have ``ef`` and no mask: each says what its paper does."""
 
 
-@pytest.mark.parametrize("name", cases(
-    {name: name for name in PAPER_S}, {*PAPER_S} - {"deepreduce", "dropping-words", "sbc-matrix"}
-))  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        {name: name for name in PAPER_S},
+        {*PAPER_S} - {"deepreduce", "dropping-words", "sbc-matrix"},
+    ),
+)
 def test_what_repeats_a_paper_is_still_what_was_committed(name: str, typed: Typed) -> None:
     """Cell by cell, where both have it: masked where the paper masks, and nowhere else."""
     assert typed("experiment", name, "--scale", "paper", "--dry-run", "--out", "out").code == 0

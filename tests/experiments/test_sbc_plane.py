@@ -154,10 +154,12 @@ def test_sparse_against_dense_by_hand() -> None:
     plane = pd.DataFrame(
         {
             "kind": ["gradient", "gradient", "temporal", "both"],
-            "temporal": [1, 1, 3, 3], "gradient": [1 / 3, 1 / 9, 1, 1 / 3],
-            "diagonal": [1, 2, 1, 2], "error": [4, 3, 2, 1],
+            "temporal": [1, 1, 3, 3],
+            "gradient": [1 / 3, 1 / 9, 1, 1 / 3],
+            "diagonal": [1, 2, 1, 2],
+            "error": [4, 3, 2, 1],
         }
-    )  # fmt: skip
+    )
     lowest = experiment("sbc-curves", "phases").lowest
     row = lowest(plane.assign(method="sbc", stage=9, dense=2.5)).iloc[0]
     assert (row["temporal"], row["gradient"], row["best"]) == (2, 4, 1)
@@ -190,10 +192,18 @@ def test_ratios_of_table_i(typed: Typed) -> None:
     lines = table1.theory().splitlines()
     assert "| SBC (1) | 1 | 0.001 | 0 | 11.49 | ×2784 | ×1530-2572 |" in lines
     run = {
-        "temporal": 10, "gradient": 0.01, "rounds": 2, "parameters": 1000, "up_sent": 20,
-        "up_value_bits": 0, "up_position_bits": 160, "up_side_bits": 64, "up_header_bits": 50,
-        "ratio_content": 3000.0, "ratio_wire": 2500.0,
-    }  # fmt: skip
+        "temporal": 10,
+        "gradient": 0.01,
+        "rounds": 2,
+        "parameters": 1000,
+        "up_sent": 20,
+        "up_value_bits": 0,
+        "up_position_bits": 160,
+        "up_side_bits": 64,
+        "up_header_bits": 50,
+        "ratio_content": 3000.0,
+        "ratio_wire": 2500.0,
+    }
     frame = table1.measured(pd.DataFrame(dict.fromkeys(table1.ROWS, run)).T).set_index("name")
     row = frame.loc["sbc2"]
     assert (row["gradient"], row["position_bits"], row["side_bits"]) == (0.01, 8, 32)

@@ -28,8 +28,13 @@ def test_the_cells_are_the_columns_of_the_table(table2: Any, scale: str) -> None
     assert list(cells) == NAMES
     plans = [cell.config.plan for cell in cells.values()]
     assert [(p.temporal, p.method.gradient) for p in plans] == [
-        (1, 1), (1, 0.001), (500, 1), (1, 0.001), (10, 0.01), (100, 0.01),
-    ]  # fmt: skip
+        (1, 1),
+        (1, 0.001),
+        (500, 1),
+        (1, 0.001),
+        (10, 0.01),
+        (100, 0.01),
+    ]
     assert {(p.iterations, p.batch_size, p.clients) for p in plans} == {(2000, 128, 4)}
     assert [p.method.residuals for p in plans] == [False, True, False, True, True, True]
     assert ["mean" in p.method.text for p in plans] == [False, False, False, True, True, True]

@@ -11,8 +11,10 @@ from tests.support.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
 NEEDS = {
-    "dropping-words": "wikitext-2", "lora": "shakespeare", "ncf-movielens": "ml-latest-small",
-}  # fmt: skip
+    "dropping-words": "wikitext-2",
+    "lora": "shakespeare",
+    "ncf-movielens": "ml-latest-small",
+}
 """Smoke runs that need a data set; all others run on what is always there."""
 FOLDER = ROOT / "experiments"
 

@@ -36,10 +36,18 @@ for line in sys.argv[2].split(";"):
     print(line, code, err.getvalue().strip(), sep="|")
 """
 LACKING = {
-    "run": "sim", "sweep": "sim", "deploy": "sim", "search": "search", "report x": "report",
-    "compare x": "report", "verify x": "report", "price x --network 4g": "report",
-    "experiment x": "sim", "show matrix x": "report", "completion bash": "completion",
-}  # fmt: skip
+    "run": "sim",
+    "sweep": "sim",
+    "deploy": "sim",
+    "search": "search",
+    "report x": "report",
+    "compare x": "report",
+    "verify x": "report",
+    "price x --network 4g": "report",
+    "experiment x": "sim",
+    "show matrix x": "report",
+    "completion bash": "completion",
+}
 """Command -> the extra that it lacks."""
 
 
@@ -47,8 +55,10 @@ def called(commands: list[str], hidden: list[str]) -> list[list[str]]:
     """Command, exit code and message of each without these modules; no folder is written."""
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, ",".join(hidden), ";".join(commands)],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return [line.split("|") for line in done.stdout.splitlines()]
 

@@ -12,9 +12,12 @@ from tests.support.markdown import ROOT
 def message(path: str) -> str:
     """How `import fedsim` ends with these folders in front of all others."""
     done = subprocess.run(
-        [sys.executable, "-c", "import fedsim"], capture_output=True, text=True,
-        env={"PYTHONPATH": path}, cwd="/",
-    )  # fmt: skip
+        [sys.executable, "-c", "import fedsim"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": path},
+        cwd="/",
+    )
     assert done.returncode == 1
     return done.stderr.splitlines()[-1]
 

@@ -23,18 +23,39 @@ from tests.support.interrupting import Stopped, stop_after
 HERE = Path(__file__).resolve().parent
 _SMALL = ("--task", "task.py:TASK", "--clients", "2", "--evaluate-every", "1")
 RUN = (
-    "run", *_SMALL, "--method", "sbc(0.1)", "--downlink", "sbc(0.1)", "--temporal", "2",
-    "--keep-payloads", "--iterations",
-)  # fmt: skip
+    "run",
+    *_SMALL,
+    "--method",
+    "sbc(0.1)",
+    "--downlink",
+    "sbc(0.1)",
+    "--temporal",
+    "2",
+    "--keep-payloads",
+    "--iterations",
+)
 """Its last argument is missing: so many local iterations. So do ``FEEDBACK`` and ``STACKED``."""
 FEEDBACK = (
-    "run", *_SMALL, "--method", "ef(topk(0.1) | float32 | golomb)", "--temporal", "2",
+    "run",
+    *_SMALL,
+    "--method",
+    "ef(topk(0.1) | float32 | golomb)",
+    "--temporal",
+    "2",
     "--iterations",
-)  # fmt: skip
+)
 """In 0.1.0 momentum was masked wherever a method has ``ef``."""
 STACKED = (
-    "run", *_SMALL, "--method", "sbc(0.1)", "--temporal", "2", "--stack", "2", "--iterations",
-)  # fmt: skip
+    "run",
+    *_SMALL,
+    "--method",
+    "sbc(0.1)",
+    "--temporal",
+    "2",
+    "--stack",
+    "2",
+    "--iterations",
+)
 LATE = (
     "run", "--task", "task.py:TASK", "--clients", "6", "--evaluate-every", "1", "--method",
     "sbc(0.1)", "--downlink", "sbc(0.1)", "--temporal", "2", "--network",
@@ -45,12 +66,30 @@ LATE = (
 )  # fmt: skip
 """After its fifth round an upload and a download of earlier rounds are under way."""
 SWEEP = (
-    "sweep", *_SMALL, "--temporal", "2", "--gradient", "0.1", "--iterations", "4", "--seeds", "2",
-)  # fmt: skip
+    "sweep",
+    *_SMALL,
+    "--temporal",
+    "2",
+    "--gradient",
+    "0.1",
+    "--iterations",
+    "4",
+    "--seeds",
+    "2",
+)
 SEARCH = (
-    "search", *_SMALL[:4], "--methods", "ef(topk({p}) | float32 | golomb)", "--budget", "20kbit",
-    "--iterations", "8", "--seeds", "1", "--trials",
-)  # fmt: skip
+    "search",
+    *_SMALL[:4],
+    "--methods",
+    "ef(topk({p}) | float32 | golomb)",
+    "--budget",
+    "20kbit",
+    "--iterations",
+    "8",
+    "--seeds",
+    "1",
+    "--trials",
+)
 """Its last argument is missing: so many trials."""
 _PAGES = ("report.html", "search.png")
 

@@ -122,8 +122,10 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
         place = next(places[node] for node in above if node in places)
         lines = range(place.start.line, place.end.line + 1)
         file = str(path.relative_to(ROOT))
-        imported = not any(isinstance(node, cst.FunctionDef) and block is node.body
-                           for block, node in pairwise(above))  # fmt: skip
+        imported = not any(
+            isinstance(node, cst.FunctionDef) and block is node.body
+            for block, node in pairwise(above)
+        )
         yield Mutant(room, file, function, mistake, module, mutation, lines, imported)
 
 

@@ -98,10 +98,13 @@ def codes(code: CodeType, file: str) -> Iterator[tuple[Place, CodeType]]:
 def shape(code: CodeType, functions: bool) -> list[object]:
     """What is executed, wherever it stands; without ``functions``, what an import executes."""
     constants = [
-        repr(x) if not isinstance(x, CodeType)
-        else shape(x, functions) if functions or not x.co_flags & 1 else x.co_qualname
+        repr(x)
+        if not isinstance(x, CodeType)
+        else shape(x, functions)
+        if functions or not x.co_flags & 1
+        else x.co_qualname
         for x in code.co_consts
-    ]  # fmt: skip
+    ]
     return [code.co_code, code.co_names, code.co_varnames, code.co_flags, constants]
 
 

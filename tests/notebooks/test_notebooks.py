@@ -23,8 +23,14 @@ def cells(path: Path, kind: str) -> list[dict[str, Any]]:
 
 def test_there_are_notebooks() -> None:
     names = {path.stem for path in NOTEBOOKS}
-    assert names >= {"01-quickstart", "02-sparsity-matrix", "03-your-own-compressor",
-                     "04-your-own-task", "05-compare-methods", SHOWN.stem}  # fmt: skip
+    assert names >= {
+        "01-quickstart",
+        "02-sparsity-matrix",
+        "03-your-own-compressor",
+        "04-your-own-task",
+        "05-compare-methods",
+        SHOWN.stem,
+    }
 
 
 def test_the_question_takes_ten_cells_and_shows_its_answers() -> None:
@@ -55,9 +61,11 @@ def test_no_outputs_are_stored(path: Path) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path != NOTEBOOKS[0] else [])
-     for path in NOTEBOOKS],
-)  # fmt: skip
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path != NOTEBOOKS[0] else [])
+        for path in NOTEBOOKS
+    ],
+)
 def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="nbclient is in the dev extra")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is in the dev extra")

@@ -76,9 +76,15 @@ def stepped(strategy: Any, memory: State, model: State, number: int) -> tuple[An
         downs = traffic.downlinks
     payloads = {client: down.side_payloads for client, down in downs.items()}
     now = RoundInfo(
-        number, 7, 4, strategy.uplink, 4, age=dict.fromkeys(ups, 1),
-        sent=dict.fromkeys(ups, model), side_payloads=payloads,
-    )  # fmt: skip
+        number,
+        7,
+        4,
+        strategy.uplink,
+        4,
+        age=dict.fromkeys(ups, 1),
+        sent=dict.fromkeys(ups, model),
+        side_payloads=payloads,
+    )
     given = (memory, model, *(up.update for up in ups.values()))  # payloads are bytes
     before = deepcopy(given)
     update, after = strategy.rule.step(ups, memory, model, now)

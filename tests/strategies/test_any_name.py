@@ -22,8 +22,14 @@ def identity() -> None:
     compat.identify()
 
 
-NAMES = [PLAIN, ("w", "control/w"), ("control/w", "control_/w"), ("w", "direction/w"),
-         ("weights/w", "base/w"), ("direction/w", "direction_/w")]  # fmt: skip
+NAMES = [
+    PLAIN,
+    ("w", "control/w"),
+    ("control/w", "control_/w"),
+    ("w", "direction/w"),
+    ("weights/w", "base/w"),
+    ("direction/w", "direction_/w"),
+]
 
 
 def model(names: tuple[str, ...], *values: float) -> dict[str, Tensor]:

@@ -67,8 +67,19 @@ def test_fedasync_by_hand() -> None:
     assert models[4] == pytest.approx(4.25 + (2 + 16 - 4.25) / 6)
 
 
-@pytest.mark.parametrize("text", ["", "polynomial", "polynomial(-1)", "hinge(1)", "linear(2)",
-                                  "polynomial(a)", "constant(1)", "hinge(1, inf)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "polynomial",
+        "polynomial(-1)",
+        "hinge(1)",
+        "linear(2)",
+        "polynomial(a)",
+        "constant(1)",
+        "hinge(1, inf)",
+    ],
+)
 def test_a_weight_that_is_none_says_which_there_are(text: str) -> None:
     with pytest.raises(ValueError, match=r"is constant, polynomial\(a\) or hinge\(a, b\)"):
         Staleness(text)

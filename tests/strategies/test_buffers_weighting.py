@@ -62,7 +62,7 @@ def after(strategy: Any) -> tuple[float, float]:
         (DifferentialPrivacyServerSideFixedClipping(FedAvg(**ALL), **PRIVATE), 4.0),
     ],
     ids=["examples", "a number of their own", "a median", "noise"],
-)  # fmt: skip
+)
 def test_inside_compressed_as_the_strategy_inside(inside: Strategy, mean: float) -> None:
     assert after(Compressed(inside, Raw(), buffers=buffers())) == pytest.approx((mean, mean))
 
@@ -76,9 +76,10 @@ def test_an_optimizer_inside_moves_the_model_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "mean"), [(DSGD(), 4.0), (DSGD("samples"), 5.0), (FedAvgM(), 5.0)],
+    ("rule", "mean"),
+    [(DSGD(), 4.0), (DSGD("samples"), 5.0), (FedAvgM(), 5.0)],
     ids=["uniform", "samples", "by_samples"],
-)  # fmt: skip
+)
 def test_of_an_algorithm_as_that_weighs(rule: Any, mean: float) -> None:
     found = after(build(rule, Raw(), clients=2, buffers=buffers()))
     assert found == pytest.approx((mean, mean))

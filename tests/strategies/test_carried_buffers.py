@@ -82,11 +82,14 @@ def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
 
 @pytest.mark.parametrize(
     ("beside", "why"),
-    [({}, "lacks the buffers"), ({BUFFERS: "text"}, "lacks the buffers"),
-     ({BUFFERS: to_payload(held(1.0, 2.0))[:-1]}, "ends early"),
-     ({BUFFERS: to_payload(held(1.0, 2.0, 3.0))}, "")],
+    [
+        ({}, "lacks the buffers"),
+        ({BUFFERS: "text"}, "lacks the buffers"),
+        ({BUFFERS: to_payload(held(1.0, 2.0))[:-1]}, "ends early"),
+        ({BUFFERS: to_payload(held(1.0, 2.0, 3.0))}, ""),
+    ],
     ids=["none", "no bytes", "cut short", "of another model"],
-)  # fmt: skip
+)
 def test_a_reply_without_them_is_a_failure(beside: dict[str, Any], why: str) -> None:
     channel = make_channel()
     channel.begin(1, [0, 1])
@@ -103,5 +106,10 @@ def test_a_model_without_them_sends_what_it_always_sent() -> None:
     channel = ServerEnd(Raw(), Raw(), tensor(0.0, 0.0))
     channel.begin(1, [0])
     assert set(channel.content(0, ConfigRecord({}))[KEY]) == {
-        "payload", "kind", "round", "version", "client", "channel"
-    }  # fmt: skip
+        "payload",
+        "kind",
+        "round",
+        "version",
+        "client",
+        "channel",
+    }

@@ -74,8 +74,13 @@ def test_a_clip_inside_clips_what_was_decoded() -> None:
 
 def test_the_noise_is_that_of_the_clip() -> None:
     """Standard deviation: multiplier 2 times clip 0.15 over 3 clients, 0.1; of 4,000 entries."""
-    app = ClientApp(mods=[compressing(Raw(), Raw(), zeros := ArrayRecord(
-        {"w": Array(np.zeros(4000, np.float32))}))])  # fmt: skip
+    app = ClientApp(
+        mods=[
+            compressing(
+                Raw(), Raw(), zeros := ArrayRecord({"w": Array(np.zeros(4000, np.float32))})
+            )
+        ]
+    )
     answer_partition(app)
 
     @app.train()
@@ -91,13 +96,22 @@ def test_the_noise_is_that_of_the_clip() -> None:
     assert 0.095 < after[1:].std() < 0.105
 
 
-@pytest.mark.parametrize("ours", [
-    lambda: Compressed(FedAvg(**TRAIN_ONLY), SBC), lambda: DelayedDSGD(SBC, clients=3),
-])  # fmt: skip
-@pytest.mark.parametrize("around", [
-    fixed, client_side, lambda s: fixed(fixed(s)),
-    lambda s: DifferentialPrivacyServerSideAdaptiveClipping(s, 0.0, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ours",
+    [
+        lambda: Compressed(FedAvg(**TRAIN_ONLY), SBC),
+        lambda: DelayedDSGD(SBC, clients=3),
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        fixed,
+        client_side,
+        lambda s: fixed(fixed(s)),
+        lambda s: DifferentialPrivacyServerSideAdaptiveClipping(s, 0.0, 3),
+    ],
+)
 def test_a_clip_around_is_refused_before_any_training(
     ours: Callable[[], Strategy], around: Callable[[Strategy], Strategy]
 ) -> None:
@@ -136,16 +150,21 @@ def test_a_client_that_does_not_clip_is_found_out() -> None:
         model(strategy, [mod(TOPK)])
 
 
-@pytest.mark.parametrize(("uplink", "why"), [
-    ("sbc(0.1)", "of earlier updates too"), ("cnat", "of norm 1 one of norm 1.05"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("uplink", "why"),
+    [
+        ("sbc(0.1)", "of earlier updates too"),
+        ("cnat", "of norm 1 one of norm 1.05"),
+    ],
+)
 def test_a_method_that_lengthens_clipped_updates_is_refused(uplink: str, why: str) -> None:
     with pytest.raises(WrongOrder, match=f"{why}.*ServerSideFixedClipping"):
         Compressed(client_side(FedAvg(**TRAIN_ONLY)), parse(uplink))
 
 
-@pytest.mark.parametrize("setting", [{"clients": 4}, {"clients": 3, "required": 2},
-                                     {"clients": 5, "cohort": 2}])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting", [{"clients": 4}, {"clients": 3, "required": 2}, {"clients": 5, "cohort": 2}]
+)
 def test_noise_for_other_numbers_of_clients_is_refused(setting: dict[str, int]) -> None:
     with pytest.raises(WrongOrder, match="num_sampled_clients, 3: they have to be equal"):
         Compressed(fixed(FedAvg(**TRAIN_ONLY)), SBC, **setting)
@@ -221,11 +240,14 @@ class Personal(FedAvg):
         return [Message(RecordDict(content), dst_node_id=1, message_type="train")]
 
 
-@pytest.mark.parametrize(("sends", "why"), [
-    (lambda a: {"arrays": record([1.0, 1.0])}, "another model than the shared one"),
-    (lambda a: {"arrays": a, "controls": a}, r"2 ArrayRecords \(arrays, controls\)"),
-    (lambda a: {}, "0 ArrayRecords"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sends", "why"),
+    [
+        (lambda a: {"arrays": record([1.0, 1.0])}, "another model than the shared one"),
+        (lambda a: {"arrays": a, "controls": a}, r"2 ArrayRecords \(arrays, controls\)"),
+        (lambda a: {}, "0 ArrayRecords"),
+    ],
+)
 def test_what_would_be_left_out_of_the_message_is_refused(sends: Any, why: str) -> None:
     inner = Personal(**TRAIN_ONLY)
     inner.sends = sends
@@ -245,8 +267,10 @@ def test_a_strategy_within_a_wrapper_is_told_what_clients_hold_and_remembered() 
     wide = lambda inner: DifferentialPrivacyServerSideFixedClipping(inner, 0.0, 100.0, 3)  # noqa: E731
     pull = [(8.0, 4.0)] * 3
     results = []
-    for inner in (FedAvgM(**TRAIN_ONLY, server_momentum=0.5), wide(
-        FedAvgM(**TRAIN_ONLY, server_momentum=0.5))):  # fmt: skip
+    for inner in (
+        FedAvgM(**TRAIN_ONLY, server_momentum=0.5),
+        wide(FedAvgM(**TRAIN_ONLY, server_momentum=0.5)),
+    ):
         strategy = Compressed(inner, Raw(), half)
         app = compressing(Raw(), half, record([0.0, 0.0]))
         results.append(model(strategy, [app], Pull(pull), rounds=4))

@@ -47,9 +47,16 @@ def result_of(strategy: FedAvg | Compressed, app: ClientApp, rounds: int) -> np.
 
 @pytest.mark.parametrize(
     "make",
-    [FedAvg, FedAdam, FedYogi, FedAdagrad, FedAvgM, partial(FedAvgM, server_momentum=0.5),
-     partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5)],
-)  # fmt: skip
+    [
+        FedAvg,
+        FedAdam,
+        FedYogi,
+        FedAdagrad,
+        FedAvgM,
+        partial(FedAvgM, server_momentum=0.5),
+        partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5),
+    ],
+)
 @pytest.mark.parametrize("clients", [None, 3])
 def test_with_raw_it_changes_nothing(make: MakeInner, clients: int | None) -> None:
     plain = result_of(make(**TRAIN_ONLY), plain_app(Pull(TARGETS)), 4)
@@ -182,9 +189,18 @@ def test_evaluation_passes_through() -> None:
     assert scores[2]["w0"] == result.arrays["w"].numpy()[0]
 
 
-@pytest.mark.parametrize("told", [{"loss": 1.0, "num-examples": -10}, {"loss": 1.0},
-    {"loss": [1.0], "num-examples": 5}, {"loss": 1.0, "num-examples": math.nan},
-    {"other": 1.0, "num-examples": 5}, {"loss": 1.0, "num-examples": [5]}, {}])  # fmt: skip
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"loss": 1.0, "num-examples": -10},
+        {"loss": 1.0},
+        {"loss": [1.0], "num-examples": 5},
+        {"loss": 1.0, "num-examples": math.nan},
+        {"other": 1.0, "num-examples": 5},
+        {"loss": 1.0, "num-examples": [5]},
+        {},
+    ],
+)
 def test_no_client_ends_or_spoils_the_evaluation_of_the_others(told: dict[str, Any]) -> None:
     app = modded_app(Pull(TARGETS), HALF, HALF)
 
@@ -210,9 +226,11 @@ def test_no_client_learns_the_model_but_from_its_payload() -> None:
     for message in messages:
         assert not message.content.array_records
         payloads = [
-            value for config in message.content.config_records.values()
-            for value in config.values() if isinstance(value, bytes)
-        ]  # fmt: skip
+            value
+            for config in message.content.config_records.values()
+            for value in config.values()
+            if isinstance(value, bytes)
+        ]
         assert len(payloads) == 1
     contents = {id(message.content) for message in messages}
     assert len(contents) == 3  # strategies share one record between their messages; we do not

@@ -77,9 +77,13 @@ def run(model: Model, packed: bool, **common: Any) -> tuple[Compressed, Any, lis
 
     inner, trained = common.pop("inner", {}), list[list[bytes]]()
     strategy = Compressed(
-        FedAvg(**{"fraction_evaluate": 1.0} | ALL | inner), FEW, FEW, clients=CLIENTS,
-        compress_evaluation=packed, **common,
-    )  # fmt: skip
+        FedAvg(**{"fraction_evaluate": 1.0} | ALL | inner),
+        FEW,
+        FEW,
+        clients=CLIENTS,
+        compress_evaluation=packed,
+        **common,
+    )
 
     def note(number: int, arrays: ArrayRecord) -> None:
         if number:
@@ -138,8 +142,11 @@ def test_every_byte_is_booked() -> None:
         assert (said["kind"], said["base"], said["version"]) == ("update", ROUNDS - 1, ROUNDS)
         assert not message.content.array_records
     down = sum(to_client(m.content, "evaluate").down for m in model.sent[-CLIENTS:])
-    answers = [to_server(RecordDict({"metrics": MetricRecord({"num-examples": 1, "score": 0.0})}),
-                         "evaluate")] * CLIENTS  # fmt: skip
+    answers = [
+        to_server(
+            RecordDict({"metrics": MetricRecord({"num-examples": 1, "score": 0.0})}), "evaluate"
+        )
+    ] * CLIENTS
     down += sum(answer.down for answer in answers)
     told = result.evaluate_metrics_clientapp[ROUNDS]
     assert told["bytes-down"] == down == end.traffic.wire.scored().down

@@ -1,6 +1,5 @@
 """applied + residual + pending = trained, whatever is lost, late, doubled or reordered."""
 
-
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -29,9 +28,7 @@ METHODS = {
 }
 DOWNLINKS = {"models": Raw(), "updates": gradient_dropping(0.5)}
 
-events = st.lists(
-    st.tuples(*[st.sampled_from(EVENTS)] * CLIENTS), min_size=2, max_size=9
-)  # fmt: skip
+events = st.lists(st.tuples(*[st.sampled_from(EVENTS)] * CLIENTS), min_size=2, max_size=9)
 
 
 ASKS_AGAIN = [

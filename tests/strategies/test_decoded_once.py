@@ -1,5 +1,4 @@
-"""A model that is sent to many clients is decoded once per worker; what one changes no other sees.
-"""
+"""A model sent to many clients is decoded once per worker; what one changes no other sees."""
 
 from pathlib import Path
 from typing import Any

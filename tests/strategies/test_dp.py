@@ -90,9 +90,14 @@ def test_the_count_takes_its_part_of_the_noise() -> None:
 
 @pytest.mark.parametrize(
     ("noise", "rounds", "epsilon"),
-    [(1.0, 1, 4.377178), (1.0, 100, 91.817290), (10.0, 100, 4.377178), (2.0, 50, 20.675508),
-     (0.5, 10, 46.211210)],
-)  # fmt: skip
+    [
+        (1.0, 1, 4.377178),
+        (1.0, 100, 91.817290),
+        (10.0, 100, 4.377178),
+        (2.0, 50, 20.675508),
+        (0.5, 10, 46.211210),
+    ],
+)
 def test_epsilon_is_that_of_dp_accounting(noise: float, rounds: int, epsilon: float) -> None:
     """PLDAccountant of dp-accounting 0.6.0, intervals of 1e-4, which is at most 2e-6 above."""
     assert DP(noise=noise).epsilon(rounds) == pytest.approx(epsilon, abs=2e-6)

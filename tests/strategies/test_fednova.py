@@ -44,8 +44,13 @@ def test_a_round_of_a_run(tmp_path: Path) -> None:
 
     settings: dict[str, Any] = {"controller": "pace(0.02)", "weighting": "nova", "iterations": 1000}
     network = "compute=lognormal(4ms, 1), up=1Mbit"
-    config = small(method="raw", network=network, keep_payloads=True, partition="dirichlet(0.5)",
-                   **settings | {"stop_at_bits": 1})  # fmt: skip
+    config = small(
+        method="raw",
+        network=network,
+        keep_payloads=True,
+        partition="dirichlet(0.5)",
+        **settings | {"stop_at_bits": 1},
+    )
     run(config, tmp_path)
     rows = pd.read_parquet(tmp_path / "clients.parquet")
     n, samples = rows["local_iterations"], rows["samples"] / rows["samples"].sum()
@@ -72,9 +77,16 @@ def test_a_late_update_counts_by_the_iterations_that_were_asked_for(
     give_links(monkeypatch, compute=[1.0, 1.75])
     task = make_task(**threes([16.0, 32.0]))
     config = RunConfig.of(
-        task=task.name, method="raw", temporal=2, iterations=3, weighting="nova", late="count",
-        network="compute=1s", deadline="3s", checkpoint_every=1,
-    )  # fmt: skip
+        task=task.name,
+        method="raw",
+        temporal=2,
+        iterations=3,
+        weighting="nova",
+        late="count",
+        network="compute=1s",
+        deadline="3s",
+        checkpoint_every=1,
+    )
     if stopped:
         with pytest.raises(Stopped):
             run(config, tmp_path, callbacks=[stop_after(1)])

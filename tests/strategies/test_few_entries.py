@@ -59,8 +59,11 @@ def test_a_draft_is_what_put_would_write() -> None:
     draft, said = Draft(), {"kind": "model", CLIENT: 0, "round": 3}
     same = b"a model"
     for client, payload, more in (
-        (0, same, {}), (5, same, {}), (6, same, {"base": 2}), (7, b"another", {"base": 2}),
-    ):  # fmt: skip
+        (0, same, {}),
+        (5, same, {}),
+        (6, same, {"base": 2}),
+        (7, b"another", {"base": 2}),
+    ):
         settings: dict[str, Any] = {**said, **more, CLIENT: client}
         mine, theirs = RecordDict(), RecordDict()
         draft.put(mine, client, payload, settings)
@@ -78,5 +81,6 @@ def test_a_large_payload_of_a_draft_stands_beside_its_settings(
     for client, record in enumerate(records):
         draft.put(record, client, payload, {CLIENT: client})
     assert [(get(record)[0], get(record)[1][CLIENT]) for record in records] == [
-        (payload, 0), (payload, 1),
-    ]  # fmt: skip
+        (payload, 0),
+        (payload, 1),
+    ]

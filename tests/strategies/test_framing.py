@@ -22,11 +22,15 @@ CONTENTS = {
     "everything": RecordDict({"fedsim": ConfigRecord(dict(EVERYTHING)), "ü": ConfigRecord()}),
     "metrics": RecordDict({"metrics": MetricRecord({"n": 3, "loss": 0.5, "sent": [1, 2, 900]})}),
     "arrays": RecordDict({"arrays": ARRAYS, "config": ConfigRecord({"lr": 0.1})}),
-    "the same bytes": RecordDict({"arrays": ArrayRecord({
-        str(shape): Array("float32", shape, "raw", bytes(24)) for shape in ((6,), (2, 3))
-    })}),
+    "the same bytes": RecordDict(
+        {
+            "arrays": ArrayRecord(
+                {str(shape): Array("float32", shape, "raw", bytes(24)) for shape in ((6,), (2, 3))}
+            )
+        }
+    ),
     "chunks": RecordDict({"arrays": ArrayRecord({"w": Array(np.ones(1_500_000))})}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ["train", "evaluate"])

@@ -46,15 +46,17 @@ def inside() -> FedAvg:
 
 STRATEGIES: dict[str, tuple[Compressor, Callable[[], ChannelStrategy]]] = {
     "mean by samples": (
-        Raw(), lambda: DelayedDSGD(Raw(), clients=4, rule=DSGD("samples")),
+        Raw(),
+        lambda: DelayedDSGD(Raw(), clients=4, rule=DSGD("samples")),
     ),
     "mean of residuals": (TOPK, lambda: DelayedDSGD(TOPK, clients=4)),
     "lossy downlink": (TOPK, lambda: DelayedDSGD(TOPK, TOPK, clients=4)),
     "Flower's mean": (TOPK, lambda: Compressed(inside(), TOPK, clients=4)),
     "asynchronous": (
-        TOPK, lambda: Asynchronous(TOPK, clients=4, rule=FedBuff(1, "constant")),
+        TOPK,
+        lambda: Asynchronous(TOPK, clients=4, rule=FedBuff(1, "constant")),
     ),
-}  # fmt: skip
+}
 
 Change = Callable[[RecordDict], None]
 Lies = tuple[dict[int, list[Change]], list[int], bool]
@@ -64,18 +66,32 @@ NUMBERS = st.one_of(
     st.integers(-(2**63), 2**63 - 1), st.floats(), st.sampled_from([0, 1, -1, 2**53, 2**53 + 1])
 )
 ITEMS = st.one_of(
-    NUMBERS, st.text(max_size=8), st.binary(max_size=12), st.booleans(),
-    st.lists(st.integers(-9, 9), max_size=3), st.lists(st.floats(), max_size=3),
-)  # fmt: skip
-FIELDS = st.sampled_from([
-    *((KEY, key) for key in ("payload", ROUND, "fate", "bytes", WANTS, "kind", "more")),
-    *((METRICS, key) for key in (SAMPLES, "train-loss", SENT, "sent", "train-seconds", "more")),
-])  # fmt: skip
+    NUMBERS,
+    st.text(max_size=8),
+    st.binary(max_size=12),
+    st.booleans(),
+    st.lists(st.integers(-9, 9), max_size=3),
+    st.lists(st.floats(), max_size=3),
+)
+FIELDS = st.sampled_from(
+    [
+        *((KEY, key) for key in ("payload", ROUND, "fate", "bytes", WANTS, "kind", "more")),
+        *((METRICS, key) for key in (SAMPLES, "train-loss", SENT, "sent", "train-seconds", "more")),
+    ]
+)
 NAMES = st.sampled_from([KEY, METRICS, CHUNKED, "more"])
-RECORDS: st.SearchStrategy[Any] = st.sampled_from([
-    ConfigRecord(), MetricRecord(), ArrayRecord(), record([1.0, 2.0]), ConfigRecord({"a": 1}),
-    MetricRecord({SAMPLES: 3}), ConfigRecord({"payload": b""}), ConfigRecord({WANTS: "model"}),
-])  # fmt: skip
+RECORDS: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        ConfigRecord(),
+        MetricRecord(),
+        ArrayRecord(),
+        record([1.0, 2.0]),
+        ConfigRecord({"a": 1}),
+        MetricRecord({SAMPLES: 3}),
+        ConfigRecord({"payload": b""}),
+        ConfigRecord({WANTS: "model"}),
+    ]
+)
 
 
 def put(field: tuple[str, str], value: Any) -> Change:

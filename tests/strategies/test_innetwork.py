@@ -56,9 +56,14 @@ def exact_mean(natural: Natural, updates: list[Update]) -> list[float]:
 @pytest.mark.parametrize("clients", [1, 2, 3, 7, 49])
 @pytest.mark.parametrize(
     ("natural", "width"),
-    [(Natural(5, 0), 32), (Natural(5, -6), 32), (Natural(5, 127), 32), (Natural(5, -112), 32),
-     (Natural(6, 2), 64)],
-)  # fmt: skip
+    [
+        (Natural(5, 0), 32),
+        (Natural(5, -6), 32),
+        (Natural(5, 127), 32),
+        (Natural(5, -112), 32),
+        (Natural(6, 2), 64),
+    ],
+)
 def test_the_mean_is_the_integers_mean(natural: Natural, width: int, clients: int) -> None:
     """Windows at both ends of float32 too: a sum beyond it, and means below its normal numbers."""
     updates = drawn(natural, clients)

@@ -41,9 +41,16 @@ class Answers:
 def made(number: str, node: int, to: str = "", content: Any = None) -> Message:
     """A message with the ids that a grid gives it."""
     metadata = Metadata(
-        run_id=1, message_id=number, src_node_id=1, dst_node_id=node, reply_to_message_id=to,
-        group_id="", created_at=1.5e9, ttl=60.0, message_type="train",
-    )  # fmt: skip
+        run_id=1,
+        message_id=number,
+        src_node_id=1,
+        dst_node_id=node,
+        reply_to_message_id=to,
+        group_id="",
+        created_at=1.5e9,
+        ttl=60.0,
+        message_type="train",
+    )
     kind = "error" if isinstance(content, Error) else "content"
     return make_message(metadata, **{kind: content or RecordDict()})
 

@@ -76,10 +76,11 @@ def test_which_methods_vote() -> None:
 def test_the_downlink_carries_the_vote_exactly() -> None:
     torch.manual_seed(0)
     ups = [
-        decompress(SIGN, compress(SIGN, {"w": torch.randn(40, 25)})[0].payload, {"w": torch.empty(
-            40, 25)})
+        decompress(
+            SIGN, compress(SIGN, {"w": torch.randn(40, 25)})[0].payload, {"w": torch.empty(40, 25)}
+        )
         for _ in range(4)
-    ]  # fmt: skip
+    ]
     found = vote(ups, 1, 1)
     packet, _ = compress(vote_code(SIGN), found, seed=5)
     assert packet.spans == {"header": 24, "positions": 0, "values": 1000, "side": 0}

@@ -52,12 +52,15 @@ MAKERS: list[Callable[[object], ChannelStrategy]] = [
     *(
         partial(wrapped, make)
         for make in (
-            FedAvg, FedAdam, FedYogi, FedAdagrad,
+            FedAvg,
+            FedAdam,
+            FedYogi,
+            FedAdagrad,
             partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5),
         )
     ),
     lambda down: Compressed(adaptive(**TRAIN_ONLY), HALF, down, clients=3, cohort=2),
-]  # fmt: skip
+]
 
 
 def go(

@@ -27,15 +27,28 @@ def context_of(client: int) -> Context:
 
 def model(number: int, *values: float) -> Message:
     content = RecordDict()
-    put(content, compress(Raw(), tensor(*values))[0].payload, kind="model", round=number,
-        version=number, applied=bytes([number - 1]))
+    put(
+        content,
+        compress(Raw(), tensor(*values))[0].payload,
+        kind="model",
+        round=number,
+        version=number,
+        applied=bytes([number - 1]),
+    )
     return Message(content, dst_node_id=1, message_type="train")
 
 
 def update(number: int, *values: float) -> Message:
     content = RecordDict()
-    put(content, compress(HALF, tensor(*values))[0].payload, kind="update", round=number,
-        version=number, base=number - 1, applied=bytes([number - 1]))
+    put(
+        content,
+        compress(HALF, tensor(*values))[0].payload,
+        kind="update",
+        round=number,
+        version=number,
+        base=number - 1,
+        applied=bytes([number - 1]),
+    )
     return Message(content, dst_node_id=1, message_type="train")
 
 

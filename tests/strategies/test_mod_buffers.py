@@ -53,11 +53,9 @@ class Quickstart:
         optimizer.step()
         self.left[client].append({n: v.clone() for n, v in net.state_dict().items()})
         content = RecordDict(
-            {"arrays": ArrayRecord(net.state_dict()),
-             "metrics": MetricRecord({"num-examples": 8})}
-        )  # fmt: skip
+            {"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord({"num-examples": 8})}
+        )
         return Message(content, reply_to=message)
-
 
     @staticmethod
     def evaluate(message: Message, context: Context) -> Message:
@@ -219,11 +217,17 @@ def test_a_second_start_begins_with_the_first_ones_statistics() -> None:
         assert all(torch.equal(seen[name], x) for name, x in model().named_buffers())
 
 
-@pytest.mark.parametrize(("at", "said"), [
-    ("client", "strategy has .*buffers none; client_mod has .*buffers 1.running_mean 1.running"),
-    ("server", "strategy has .*buffers 1.running_mean.*; client_mod has .*buffers none"),
-    ("downlink", "strategy has uplink raw, downlink ef.*; client_mod has .*downlink raw"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (
+            "client",
+            "strategy has .*buffers none; client_mod has .*buffers 1.running_mean 1.running",
+        ),
+        ("server", "strategy has .*buffers 1.running_mean.*; client_mod has .*buffers none"),
+        ("downlink", "strategy has uplink raw, downlink ef.*; client_mod has .*downlink raw"),
+    ],
+)
 def test_ends_that_are_built_unlike_say_so(at: str, said: str) -> None:
     whole = ArrayRecord(model().state_dict())
     known = [] if at == "server" else names()

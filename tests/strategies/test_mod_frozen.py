@@ -25,7 +25,7 @@ def initial() -> ArrayRecord:
     return ArrayRecord(model().state_dict())
 
 
-def train(message: Message, context: Context, trained: tuple[str, ...] = ("1.", )) -> Message:
+def train(message: Message, context: Context, trained: tuple[str, ...] = ("1.",)) -> Message:
     """One step of what begins with one of ``trained``, and all arrays back."""
     net = model()
     net.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
@@ -34,8 +34,9 @@ def train(message: Message, context: Context, trained: tuple[str, ...] = ("1.", 
     (net(torch.ones(4, 2)) - 1).square().mean().backward()
     optimizer.step()
     content = {"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord({"loss": 1.0})}
-    return Message(RecordDict(content | {"metrics": MetricRecord({"num-examples": 4})}),
-                   reply_to=message)  # fmt: skip
+    return Message(
+        RecordDict(content | {"metrics": MetricRecord({"num-examples": 4})}), reply_to=message
+    )
 
 
 def rounds(strategy: Any, downlink: Any, how: Any = train) -> Any:

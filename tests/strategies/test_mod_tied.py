@@ -20,9 +20,9 @@ OWN = 12 * 5 + 5 * 5 + 5
 def tied() -> nn.Module:
     """An embedding whose weights are those of the layer after it."""
     torch.manual_seed(0)
-    net = nn.ModuleDict({
-        "a": nn.Embedding(12, 5), "b": nn.Linear(5, 5), "c": nn.Linear(5, 12, bias=False)
-    })  # fmt: skip
+    net = nn.ModuleDict(
+        {"a": nn.Embedding(12, 5), "b": nn.Linear(5, 5), "c": nn.Linear(5, 12, bias=False)}
+    )
     net["c"].weight = net["a"].weight
     return net
 
@@ -52,8 +52,9 @@ def app_of(model: Any, uplink: Any, downlink: Any) -> ClientApp:
         loss.backward()
         optimizer.step()
         content = {"arrays": ArrayRecord(net.state_dict())}
-        return Message(RecordDict(content | {"metrics": MetricRecord({"num-examples": 4})}),
-                       reply_to=message)  # fmt: skip
+        return Message(
+            RecordDict(content | {"metrics": MetricRecord({"num-examples": 4})}), reply_to=message
+        )
 
     answer_partition(app)
     return app

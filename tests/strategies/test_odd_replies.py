@@ -24,8 +24,12 @@ NAN, INF = math.nan, math.inf
 LIAR = 2
 TARGETS = [(8.0, 4.0), (4.0, 8.0), (2.0, 2.0), (6.0, 0.0)]
 HONEST: dict[str, Any] = {
-    "sent": 2, SENT: [2], "decode-seconds": 0.25, "train-seconds": 0.5, "encode-seconds": 0.125,
-}  # fmt: skip
+    "sent": 2,
+    SENT: [2],
+    "decode-seconds": 0.25,
+    "train-seconds": 0.5,
+    "encode-seconds": 0.125,
+}
 """What fedsim's own clients say beside the number of their samples and their loss."""
 
 Odd = Callable[[RecordDict], None]
@@ -203,8 +207,12 @@ def test_of_two_updates_of_a_client_the_first_counts_with_its_own_samples() -> N
 
 def test_a_custom_weight_is_looked_at() -> None:
     for weight in (NAN, INF, -1.0, [1.0]):
-        inner = FedAvg(fraction_evaluate=0.0, weighted_by_key="train-seconds", min_train_nodes=3,
-                       min_available_nodes=3)  # fmt: skip
+        inner = FedAvg(
+            fraction_evaluate=0.0,
+            weighted_by_key="train-seconds",
+            min_train_nodes=3,
+            min_available_nodes=3,
+        )
         strategy = Compressed(inner, Raw(), clients=4, required=3)
         channel = round_of(strategy, metric("train-seconds", weight)).channel
         assert channel is not None and list(channel.traffic.failures) == [LIAR]

@@ -35,8 +35,9 @@ def quiet() -> None:
 
 
 def around(inner: Any = None, uplink: Any = UP, *given: Any, **named: Any) -> Compressed:
-    return Compressed(FedAvg(fraction_evaluate=0.0) if inner is None else inner, uplink, *given,
-                      **named)  # fmt: skip
+    return Compressed(
+        FedAvg(fraction_evaluate=0.0) if inner is None else inner, uplink, *given, **named
+    )
 
 
 def mod(uplink: Any = UP, downlink: Any = Raw(), template: Any = MODEL, **named: Any) -> Any:  # noqa: B008
@@ -135,14 +136,17 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a text at the client": (lambda: mod("sbc(0.05)"), r"uplink is the text .*give parse\("),
     "a number": (lambda: around(uplink=0.05), r"uplink is 0.05: give a method, such as Raw\(\)"),
     "a method that is not called": (
-        lambda: around(uplink=sbc), r"uplink is sbc, which is not called: give a method",
+        lambda: around(uplink=sbc),
+        r"uplink is sbc, which is not called: give a method",
     ),
     "a method's class": (lambda: around(uplink=Raw), "uplink is Raw, which is not called"),
     "the other way round": (
-        lambda: Compressed(UP, FedAvg()), "uplink is a FedAvg: give a method",
+        lambda: Compressed(UP, FedAvg()),
+        "uplink is a FedAvg: give a method",
     ),
     "a class": (
-        lambda: around(FedAvg), r"FedAvg is a class: give Compressed\(FedAvg\(\), ...\)",
+        lambda: around(FedAvg),
+        r"FedAvg is a class: give Compressed\(FedAvg\(\), ...\)",
     ),
     "a legacy strategy": (
         lambda: around(LegacyFedAvg()),
@@ -170,10 +174,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         r"template is a OrderedDict: give an ArrayRecord, such as ArrayRecord\(model.state_dict",
     ),
     "ndarrays for the template": (
-        lambda: mod(template=[np.zeros(2)]), "template is a list: give an ArrayRecord",
+        lambda: mod(template=[np.zeros(2)]),
+        "template is a list: give an ArrayRecord",
     ),
     "a model for the template": (
-        lambda: mod(template=nn.Linear(1, 2)), "template is a Linear: give an ArrayRecord",
+        lambda: mod(template=nn.Linear(1, 2)),
+        "template is a Linear: give an ArrayRecord",
     ),
     "a state_dict to start with": (
         lambda: start(around(), app_of([mod()]), {"w": torch.zeros(2)}),
@@ -184,7 +190,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         r"the client is a NumPyClient, of Flower's older API: write a function with @app.train\(m",
     ),
     "names for buffers": (
-        lambda: around(buffers=["mean"]), r"buffers is \['mean'\]: give Buffers\({name: tensor}\)",
+        lambda: around(buffers=["mean"]),
+        r"buffers is \['mean'\]: give Buffers\({name: tensor}\)",
     ),
     "a cohort smaller than what the strategy waits for": (
         lambda: around(clients=4, cohort=1),
@@ -203,8 +210,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "the app's reply has 0 ArrayRecords .*it has one, the trained model",
     ),
     "unnamed arrays in the reply": (
-        lambda: start(around(), app_of([mod()], answering("arrays", ArrayRecord(
-            [np.zeros(2, np.float32)])))),
+        lambda: start(
+            around(), app_of([mod()], answering("arrays", ArrayRecord([np.zeros(2, np.float32)])))
+        ),
         r"the app's reply lacks w: .*by their names, as ArrayRecord\(model.state_dict\(\)\) has",
     ),
     "another shape in the reply": (
@@ -239,7 +247,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: start(around(), app_of([mod()], answering("metrics", MetricRecord({"a": 1.0})))),
         r"its reply has no num-examples: answer MetricRecord\(",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -257,15 +265,15 @@ def test_the_other_half_forgotten_at_the_server(monkeypatch: pytest.MonkeyPatch)
     )
     start(FedAvg(fraction_evaluate=0.0), app_of([mod()]))
     said = [line for line in told if "compressed" in line]
-    assert said == ["nothing is compressed: the model came as arrays. Wrap the server's strategy, "
-                    "Compressed(FedAvg(), uplink, downlink)"]  # fmt: skip
+    assert said == [
+        "nothing is compressed: the model came as arrays. Wrap the server's strategy, "
+        "Compressed(FedAvg(), uplink, downlink)"
+    ]
 
 
 def test_what_is_right_is_refused_nowhere() -> None:
     buffers = Buffers({"mean": torch.zeros(2)})
-    assert around(buffers=buffers, clients=2).buffers == replace(
-        buffers, weighting="num-examples"
-    )
+    assert around(buffers=buffers, clients=2).buffers == replace(buffers, weighting="num-examples")
     assert start(around(FedAvg(fraction_evaluate=0.0), parse("sbc(0.5)"), Raw()), app_of([mod()]))
     assert DelayedDSGD(UP, clients=1).downlink == Raw()
 
@@ -296,9 +304,12 @@ def simulated() -> Iterator[Callable[[Any, ClientApp], str]]:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("mods", "numpy", "told"),
-    [([], False, "client_mod makes arrays"), ([client_mod], False, "client_mod is among the mods"),
-     ([], True, "the client is a NumPyClient")],
-)  # fmt: skip
+    [
+        ([], False, "client_mod makes arrays"),
+        ([client_mod], False, "client_mod is among the mods"),
+        ([], True, "the client is a NumPyClient"),
+    ],
+)
 def test_in_flowers_simulation(
     simulated: Callable[[Any, ClientApp], str], mods: list[Any], numpy: bool, told: str
 ) -> None:

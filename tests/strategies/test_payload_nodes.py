@@ -26,8 +26,11 @@ def test_payload_and_settings_arrive() -> None:
     payload, settings = get(record)
     assert payload == b"\x00\xff"
     assert (settings["kind"], settings["round"], settings["lr"], settings["last"]) == (
-        "model", 3, 0.5, True,
-    )  # fmt: skip
+        "model",
+        3,
+        0.5,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,9 +115,11 @@ assert "flwr" in sys.modules and dict(os.environ) == before"""
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "sends", "line"),
-    [({}, "1", "on: Flower's (flwr was imported before"),
-     ({"FLWR_TELEMETRY_ENABLED": "0"}, "0", "off: ")],
-)  # fmt: skip
+    [
+        ({}, "1", "on: Flower's (flwr was imported before"),
+        ({"FLWR_TELEMETRY_ENABLED": "0"}, "0", "off: "),
+    ],
+)
 def test_where_flower_is_imported_first_the_environment_decides(
     given: dict[str, str], sends: str, line: str
 ) -> None:
@@ -124,8 +129,9 @@ def test_where_flower_is_imported_first_the_environment_decides(
         f"assert telemetry.FLWR_TELEMETRY_ENABLED == {sends!r}\n"
         "status = LOOKS['telemetry']('telemetry').status\n"
         f"assert status.startswith({line!r}), status",
-        RAY_USAGE_STATS_ENABLED="0", **given,
-    )  # fmt: skip
+        RAY_USAGE_STATS_ENABLED="0",
+        **given,
+    )
 
 
 def test_what_the_user_set_is_left_alone() -> None:

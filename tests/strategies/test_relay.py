@@ -42,9 +42,12 @@ class Rounds:
     """A server and its clients, which decode what they are sent and compare it with its model."""
 
     def __init__(
-        self, uplink: Compressor, by_samples: bool = False, template: Tensors = LIKE,
+        self,
+        uplink: Compressor,
+        by_samples: bool = False,
+        template: Tensors = LIKE,
         catch_up: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.uplink = uplink
         self.server = ServerEnd(uplink, Relay(), template, catch_up=catch_up)
         policy = self.server.policy
@@ -54,9 +57,12 @@ class Rounds:
         self.memory: dict[int, dict[str, torch.Tensor]] = {}
 
     def play(
-        self, number: int, updates: dict[int, list[float]], silent: Sequence[int] = (),
+        self,
+        number: int,
+        updates: dict[int, list[float]],
+        silent: Sequence[int] = (),
         samples: Sequence[int] = (1, 1, 1, 1),
-    ) -> dict[int, Any]:  # fmt: skip
+    ) -> dict[int, Any]:
         """A round; ``silent`` clients train, and their replies never come. What each was sent."""
         self.server.begin(number, list(updates))
         asked = dict(self.server.traffic.downlinks)
@@ -199,8 +205,9 @@ def test_a_client_that_is_in_two_of_the_rounds_is_sent_the_model() -> None:
     rounds.server.base[0] = 0  # as of one whose late messages were used in both
     rounds.server.begin(3, [0, 1])
     assert {c: down.kind for c, down in rounds.server.traffic.downlinks.items()} == {
-        0: "model", 1: "relay"
-    }  # fmt: skip
+        0: "model",
+        1: "relay",
+    }
 
 
 def test_one_that_was_refused_is_sent_all_messages() -> None:

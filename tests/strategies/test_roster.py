@@ -166,8 +166,9 @@ def test_a_nodes_data_is_what_its_config_names() -> None:
     assert (config.machine.data, config.clients.partition) == ("/of/west", "whole")
     elsewhere = config_of(Context(1, 1, {"partition-id": 0}, RecordDict(), run))
     assert (elsewhere.machine.data, elsewhere.clients.partition) == (
-        "/of/the/server", "dirichlet(0.3)",
-    )  # fmt: skip
+        "/of/the/server",
+        "dirichlet(0.3)",
+    )
 
 
 def test_an_app_that_cannot_say_who_it_is_ends_at_once() -> None:
@@ -334,6 +335,8 @@ def test_a_table_that_cannot_be_read_is_named(
 def test_a_client_is_called_by_what_says_most() -> None:
     """Its own name, else its partition, else its node."""
     said: dict[str, str | int] = {"client-id": "west", "partition-id": 3}
-    names = [name_of(Context(1, 7, config, RecordDict(), {}))  # type: ignore[arg-type]
-             for config in (said, {"partition-id": 3}, {})]  # fmt: skip
+    names = [
+        name_of(Context(1, 7, config, RecordDict(), {}))  # type: ignore[arg-type]
+        for config in (said, {"partition-id": 3}, {})
+    ]
     assert names == ["west", "3", "7"]

@@ -89,8 +89,10 @@ def test_of_a_cohort_the_mean_is_over_those_that_came() -> None:
 
 
 def test_buffers_have_the_mean_of_those_who_sent_them() -> None:
-    ups = {0: up(0.0, samples=1, statistics={"mean": torch.tensor([2.0])}),
-           1: up(0.0, samples=3, statistics={"mean": torch.tensor([6.0])})}  # fmt: skip
+    ups = {
+        0: up(0.0, samples=1, statistics={"mean": torch.tensor([2.0])}),
+        1: up(0.0, samples=3, statistics={"mean": torch.tensor([6.0])}),
+    }
     assert average_buffers(ups, "uniform")["mean"].tolist() == [4]
     assert average_buffers(ups, "samples")["mean"].tolist() == [5]
 
@@ -150,9 +152,7 @@ def test_an_optimizer_s_step_by_hand() -> None:
     Gradient 4: b = 4, the model -2. Gradient 2: b = 2 + 2 = 4, the step 4 / 4: -3.
     """
     strategy = ruled(
-        Gradients(
-            optimizer=partial(SGD, lr=0.5, momentum=0.5), factor=lambda number: 1 / number
-        )
+        Gradients(optimizer=partial(SGD, lr=0.5, momentum=0.5), factor=lambda number: 1 / number)
     )
     assert moves(strategy, 1, {0: up(3.0), 1: up(5.0)}) == [-2]
     assert moves(strategy, 2, {0: up(1.0), 1: up(3.0)}) == [-3]
@@ -227,10 +227,11 @@ def test_scaffold_s_lines_16_and_17() -> None:
     which is their sum over eight."""
     assert list(Scaffold().client.payload_template({"w": torch.ones(1)})) == ["w", "control/w"]
     ups = {
-        k: Uplink(b"", {}, {"w": torch.tensor([w]), "control/w": torch.tensor([c])}, {
-            "num-examples": n})
+        k: Uplink(
+            b"", {}, {"w": torch.tensor([w]), "control/w": torch.tensor([c])}, {"num-examples": n}
+        )
         for k, (w, c, n) in enumerate(((4.0, 8.0, 1), (8.0, 24.0, 3)))
-    }  # fmt: skip
+    }
     of_eight, of_two = (
         Scaffold().step(ups, {}, {}, RoundInfo(1, 0, clients, Raw()))[0] for clients in (8, 2)
     )
@@ -253,9 +254,11 @@ def test_ties_of_a_vote_by_their_coins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(majority.noise, "words_torch", coins)
     ups = {
-        0: up(0.5, 0.5, 0.5, -0.5), 1: up(0.5, 0.5, -0.5, -0.5),
-        2: up(0.5, -0.5, 0.5, -0.5), 3: up(-0.5, -0.5, -0.5, 0.5),
-    }  # fmt: skip
+        0: up(0.5, 0.5, 0.5, -0.5),
+        1: up(0.5, 0.5, -0.5, -0.5),
+        2: up(0.5, -0.5, 0.5, -0.5),
+        3: up(-0.5, -0.5, -0.5, 0.5),
+    }
     strategy = ruled(Majority(), "sign(0.5)", clients=4, entries=4)
     assert moves(strategy, 1, ups) == [0.5, 0.5, -0.5, -0.5] and seen == [[1, 2]]
 
@@ -346,9 +349,13 @@ def test_a_buffer_holds_ten_updates_or_as_many_as_are_at_work() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "weights"),
-    [("constant", [1, 1, 1, 1]), ("polynomial(1)", [1, 1 / 2, 1 / 3, 1 / 4]),
-     ("polynomial(0)", [1, 1, 1, 1]), ("hinge(2, 1)", [1, 1, 1 / 3, 1 / 5])],
-)  # fmt: skip
+    [
+        ("constant", [1, 1, 1, 1]),
+        ("polynomial(1)", [1, 1 / 2, 1 / 3, 1 / 4]),
+        ("polynomial(0)", [1, 1, 1, 1]),
+        ("hinge(2, 1)", [1, 1, 1 / 3, 1 / 5]),
+    ],
+)
 def test_weights_by_staleness(rule: str, weights: list[float]) -> None:
     """Of updates that are 0 to 3 steps old; hinge(2, 1) begins behind one step: 1 / (2 * 1 + 1)."""
     assert [Staleness(rule)(steps) for steps in range(4)] == pytest.approx(weights)

@@ -32,9 +32,11 @@ def updates(clients: Sequence[int]) -> dict[int, dict[str, torch.Tensor]]:
 
 
 def traffic_of(
-    clients: Sequence[int], survivors: Sequence[int], rule: SecAgg,
+    clients: Sequence[int],
+    survivors: Sequence[int],
+    rule: SecAgg,
     method: MaskedIntegers = METHOD,
-) -> RoundTraffic:  # fmt: skip
+) -> RoundTraffic:
     """A round with these updates: the survivors' messages have come, and the round is closed."""
     (side,) = rule.sides(seed=3)
     downs = side.write(1, {c: Downlink(b"", "model", {}) for c in clients})
@@ -167,9 +169,14 @@ def test_a_key_that_its_shares_do_not_give_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "setting"),
-    [({"uplink": "secagg(16, 0.5, 17)"}, "uplink"), ({"uplink": "raw"}, "uplink"),
-     ({"cohort": 1}, "cohort"), ({"late": "count"}, "late"), ({"max_norm": 3.0}, "max_norm")],
-)  # fmt: skip
+    [
+        ({"uplink": "secagg(16, 0.5, 17)"}, "uplink"),
+        ({"uplink": "raw"}, "uplink"),
+        ({"cohort": 1}, "cohort"),
+        ({"late": "count"}, "late"),
+        ({"max_norm": 3.0}, "max_norm"),
+    ],
+)
 def test_settings_that_do_not_go_with_it_are_named(settings: dict, setting: str) -> None:
     common = {"uplink": "secagg(16, 0.5, 18)", "clients": 4}
     uplink = parse((common | settings)["uplink"])

@@ -7,8 +7,17 @@ import pytest
 from tests.support.recipes import codes, copied, python, typed
 
 TABLE = "ALGORITHMS: dict[str, str] = {\n"
-RUN = ("run", "--strategy", "norm_bound", "--method", "raw", "--temporal", "2",
-       "--evaluate-every", "1")  # fmt: skip
+RUN = (
+    "run",
+    "--strategy",
+    "norm_bound",
+    "--method",
+    "raw",
+    "--temporal",
+    "2",
+    "--evaluate-every",
+    "1",
+)
 
 WHOLE = """
 from fedsim import RunConfig, run

@@ -54,10 +54,14 @@ def told(strategy: ChannelStrategy, *mods: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("down", ["raw", "half"])
-@pytest.mark.parametrize("make", [
-    lambda down: DelayedDSGD(HALF, down, clients=1),
-    lambda down: Compressed(FedAvg(**TRAIN_ONLY), HALF, down, clients=1),
-], ids=["dsgd", "compressed"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda down: DelayedDSGD(HALF, down, clients=1),
+        lambda down: Compressed(FedAvg(**TRAIN_ONLY), HALF, down, clients=1),
+    ],
+    ids=["dsgd", "compressed"],
+)
 def test_every_setting_comes_whatever_it_is_called(make: Any, down: str) -> None:
     found = told(make(None if down == "raw" else HALF))
     assert found == [{**OURS, "server-round": number} for number in (1, 2, 3)]

@@ -68,12 +68,16 @@ def test_a_strategy_that_is_started_again_from_what_it_made() -> None:
     assert second.arrays["w"].numpy().tolist() == [6.0, 0.0]  # u (2, 2): a tie, the lowest index
 
 
-@pytest.mark.parametrize(("make", "up"), [
-    (lambda up: build(EF21(), up, clients=2), "ef21(topk(0.5) | float32)"),
-    (lambda up: build(DIANA(), up, clients=2), "diana(qsgd(4))"),
-    (lambda up: build(Nesterov(), up, clients=2), "raw"),
-    (lambda up: build(ADAM, up, clients=2), "raw"),
-], ids=["ef21", "diana", "nesterov", "adam"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "up"),
+    [
+        (lambda up: build(EF21(), up, clients=2), "ef21(topk(0.5) | float32)"),
+        (lambda up: build(DIANA(), up, clients=2), "diana(qsgd(4))"),
+        (lambda up: build(Nesterov(), up, clients=2), "raw"),
+        (lambda up: build(ADAM, up, clients=2), "raw"),
+    ],
+    ids=["ef21", "diana", "nesterov", "adam"],
+)
 def test_what_the_server_remembers_is_forgotten_too(
     make: Callable[[Compressor], ChannelStrategy], up: str
 ) -> None:

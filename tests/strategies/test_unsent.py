@@ -19,9 +19,12 @@ from tests.support.linear import grid_of
 SIZE, CLIENTS = 4923, 7
 SPARSE, NONZERO = parse("topk(0.02) | float32 | golomb"), parse("nonzero | float32 | bitmap")
 INNER = {
-    "fedavg": FedAvg, "fedavgm": partial(FedAvgM, server_momentum=0.9), "fedadam": FedAdam,
-    "fedadagrad": FedAdagrad, "fedyogi": FedYogi,
-}  # fmt: skip
+    "fedavg": FedAvg,
+    "fedavgm": partial(FedAvgM, server_momentum=0.9),
+    "fedadam": FedAdam,
+    "fedadagrad": FedAdagrad,
+    "fedyogi": FedYogi,
+}
 
 
 def update_of(client: int) -> dict[str, Tensor]:
@@ -53,9 +56,7 @@ def test_entries_that_nobody_sent_stay_as_they_were(inner: str, down: Any) -> No
         payload = compress(SPARSE, update_of(client))[0].payload
         sent |= decompress(SPARSE, payload, {"w": torch.zeros(SIZE)})["w"] != 0
     start = torch.randn(SIZE, generator=torch.Generator().manual_seed(99))
-    strategy = Compressed(
-        INNER[inner](fraction_evaluate=0.0), SPARSE, down, clients=CLIENTS
-    )
+    strategy = Compressed(INNER[inner](fraction_evaluate=0.0), SPARSE, down, clients=CLIENTS)
     grid, arrays = grid_of(sparse_client(), CLIENTS), ArrayRecord({"w": Array(start.numpy())})
     for number in (1, 2, 3):
         messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)

@@ -11,10 +11,12 @@ ASYNC: dict[str, dict[str, Any]] = {
     "fedasync": {"strategy": "fedasync", "staleness": "hinge(2, 1)"},
     "fewer at work": {"strategy": "fedbuff", "cohort": 2},
     "sharded": {
-        "strategy": "sharded", "method": "gradient_dropping(0.05)", "temporal": 1,
+        "strategy": "sharded",
+        "method": "gradient_dropping(0.05)",
+        "temporal": 1,
         "iterations": 5,
     },
-}  # fmt: skip
+}
 
 
 def asynchronous(name: str, **more: Any) -> RunConfig:

@@ -30,9 +30,11 @@ class Nodes(ClientApp):
 
 
 def at_nodes(
-    config: RunConfig, out: Path, nodes: Nodes | None = None,
+    config: RunConfig,
+    out: Path,
+    nodes: Nodes | None = None,
     grid: Callable[[ClientApp, int], LocalGrid] = LocalGrid,
-) -> None:  # fmt: skip
+) -> None:
     """The run; clients' folders are in ``out/nodes``, unless ``nodes`` has them elsewhere."""
 
     def engine(main: Any) -> None:

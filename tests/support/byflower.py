@@ -16,11 +16,18 @@ LARGE = 2**64 - 1  # an id of ten bytes: random ids have nine or ten
 def message(content: RecordDict | Error, reply: bool, kind: str = "train") -> Message:
     """A message whose ids have ten bytes."""
     metadata = Metadata(
-        run_id=LARGE, message_id="", src_node_id=LARGE if reply else 1,
-        dst_node_id=1 if reply else LARGE, reply_to_message_id=64 * "a" if reply else "",
-        group_id="", created_at=1.5e9, ttl=43200.0, message_type=kind,
-        src_task_id=None if reply else LARGE, dst_task_id=LARGE if reply else None,
-    )  # fmt: skip
+        run_id=LARGE,
+        message_id="",
+        src_node_id=LARGE if reply else 1,
+        dst_node_id=1 if reply else LARGE,
+        reply_to_message_id=64 * "a" if reply else "",
+        group_id="",
+        created_at=1.5e9,
+        ttl=43200.0,
+        message_type=kind,
+        src_task_id=None if reply else LARGE,
+        dst_task_id=LARGE if reply else None,
+    )
     made = make_message(metadata, **{"error" if isinstance(content, Error) else "content": content})
     made.metadata.__dict__["_message_id"] = made.object_id
     return made
@@ -40,13 +47,17 @@ def by_flower(content: RecordDict | Error, reply: bool, kind: str = "train") -> 
         asked = fleet_pb2.PullMessagesRequest(node=node)
         return Travel(told.ByteSize() + pushed, asked.ByteSize())
     told = fleet_pb2.PushMessagesRequest(
-        node=node, messages_list=[described], message_object_trees=[tree],
+        node=node,
+        messages_list=[described],
+        message_object_trees=[tree],
         clientapp_runtime_list=[1.5],
-    )  # fmt: skip
+    )
     wanted = fleet_pb2.PushMessagesResponse(
-        reconnect=fleet_pb2.Reconnect(reconnect=5), results={whole.metadata.message_id: 0},
-        objects_to_push=[*objects], session_id="01234567-89ab-cdef-0123-456789abcdef",
-    )  # fmt: skip
+        reconnect=fleet_pb2.Reconnect(reconnect=5),
+        results={whole.metadata.message_id: 0},
+        objects_to_push=[*objects],
+        session_id="01234567-89ab-cdef-0123-456789abcdef",
+    )
     return Travel(wanted.ByteSize(), told.ByteSize() + pushed)
 
 

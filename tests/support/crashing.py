@@ -136,9 +136,7 @@ def watching(watched: Files) -> Iterator[Files]:
             watched.meet("open", file)
         if "+" in mode:  # the lock's, which nobody writes to
             return open_(file, mode, *given, **named)
-        raw = io.BufferedWriter(
-            _Raw(file, mode.replace("b", "").replace("t", ""), there, watched)
-        )
+        raw = io.BufferedWriter(_Raw(file, mode.replace("b", "").replace("t", ""), there, watched))
         handles[raw.fileno()] = there
         names = {k: v for k, v in named.items() if k in ("encoding", "newline", "errors")}
         return raw if "b" in mode else io.TextIOWrapper(raw, **names)
@@ -219,9 +217,17 @@ def watching(watched: Files) -> Iterator[Files]:
 
 
 _SWEEP = (
-    "--iterations", "4", "--evaluate-every", "2", "--temporal", "2", "--jobs", "1",
-    "--clients", "2",
-)  # fmt: skip
+    "--iterations",
+    "4",
+    "--evaluate-every",
+    "2",
+    "--temporal",
+    "2",
+    "--jobs",
+    "1",
+    "--clients",
+    "2",
+)
 
 
 def deployed(out: Path) -> int:
@@ -364,9 +370,10 @@ def typed(command: Command, out: Path) -> int:
     place = (str(out),) if command[0] == "report" else ("--out", str(out))
     try:
         with (
-            open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere),
+            open(os.devnull, "w") as nowhere,
+            contextlib.redirect_stdout(nowhere),
             contextlib.redirect_stderr(nowhere),
-        ):  # fmt: skip
+        ):
             return main([*command, *place])
     finally:
         report.written_page = page
@@ -378,8 +385,13 @@ def _runs(out: Path) -> bool:
 
 
 _OTHERWISE = (
-    ".lock", "environment.json", "summary.json", "values.json", "report.html", "study.db",
-)  # fmt: skip
+    ".lock",
+    "environment.json",
+    "summary.json",
+    "values.json",
+    "report.html",
+    "study.db",
+)
 """Files with times or with a channel's number, and a lock that locks nothing."""
 
 
@@ -456,10 +468,16 @@ def count(
                 break
     faults = [fault for fault, _ in points]
     return [
-        {"command": name, "operations": len(trial.operations), "fault": fault,
-         "points": faults.count(fault), "tried": tried.count(fault), "lost": lost.count(fault)}
+        {
+            "command": name,
+            "operations": len(trial.operations),
+            "fault": fault,
+            "points": faults.count(fault),
+            "tried": tried.count(fault),
+            "lost": lost.count(fault),
+        }
         for fault in FAULTS
-    ]  # fmt: skip
+    ]
 
 
 def table(argv: list[str]) -> int:

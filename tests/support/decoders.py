@@ -27,21 +27,46 @@ from tests.support.generators import METHODS, small_update, whole_numbers
 from tests.support.traits import pipelines
 
 MORE = (
-    "golomb(exact)", "golomb(fit)", "golomb(None, rice, split)", "golomb(None, exact, split)",
-    "bloom(0.1, naive)", "bloom(0.1, p0)", "bloom(0.1, p1)", "bloom(0.1, leftmost)",
-)  # fmt: skip
+    "golomb(exact)",
+    "golomb(fit)",
+    "golomb(None, rice, split)",
+    "golomb(None, exact, split)",
+    "bloom(0.1, naive)",
+    "bloom(0.1, p0)",
+    "bloom(0.1, p1)",
+    "bloom(0.1, leftmost)",
+)
 """Position codes beside the catalogue's examples."""
 
 SHAPES = (
-    (1, 1), (5, 2), (64, 64), (300, 3), (300, 40), (5000, 50), (5000, 2000), (70_000, 5),
-    (70_000, 1500), (1 << 33, 3), (1 << 33, 40),
-)  # fmt: skip
+    (1, 1),
+    (5, 2),
+    (64, 64),
+    (300, 3),
+    (300, 40),
+    (5000, 50),
+    (5000, 2000),
+    (70_000, 5),
+    (70_000, 1500),
+    (1 << 33, 3),
+    (1 << 33, 40),
+)
 """Entries of a tensor and how many of them are sent."""
 
 ALPHABETS = (
-    (0, 2), (1, 1), (1, 2), (2, 256), (50, 3), (300, 16), (300, 256), (200, 300), (100, 70_000),
-    (100, IEEE), (5000, 5), (70_000, 3),
-)  # fmt: skip
+    (0, 2),
+    (1, 1),
+    (1, 2),
+    (2, 256),
+    (50, 3),
+    (300, 16),
+    (300, 256),
+    (200, 300),
+    (100, 70_000),
+    (100, IEEE),
+    (5000, 5),
+    (70_000, 3),
+)
 """Symbols and their alphabet."""
 
 

@@ -77,9 +77,12 @@ def deploy(out: Path, rounds: int, kill: Kill | None = None) -> Deployed:
     with log.open("w") as said:
         command = [sys.executable, "-m", "fedsim", "deploy", *settings(rounds), "--out", str(out)]
         process = subprocess.Popen(
-            command, env=os.environ | {"TMPDIR": str(private)}, text=True,
-            stdout=subprocess.DEVNULL, stderr=said,
-        )  # fmt: skip
+            command,
+            env=os.environ | {"TMPDIR": str(private)},
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
     until, struck = time.monotonic() + _WAIT_SECONDS, 0
     if kill is not None:
         while process.poll() is None and kill.line not in log.read_text():
@@ -185,11 +188,18 @@ def main() -> None:
             assert code == 0 or after >= before or (out / "summary.json").exists()
             if ended.struck:
                 kinds.pop()
-                kills.append({
-                    "seed": given.seed, "run": number, "killed": kill.what, "seconds": kill.seconds,
-                    "after": kill.line, "processes": ended.struck, "rounds_before": max(before, 0),
-                    "exit": code,
-                })  # fmt: skip
+                kills.append(
+                    {
+                        "seed": given.seed,
+                        "run": number,
+                        "killed": kill.what,
+                        "seconds": kill.seconds,
+                        "after": kill.line,
+                        "processes": ended.struck,
+                        "rounds_before": max(before, 0),
+                        "exit": code,
+                    }
+                )
         equal = "yes"
         try:
             assert deploy(out, given.rounds).returncode == 0, out

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 def asked_of(strategy: st.SearchStrategy[Any], *always: Any) -> Callable[[Any], Any]:
     """As ``given(strategy)`` below ``example(one)`` of ``always``: fills the last argument."""
     if not settings.default.derandomize:
-        return lambda test: functools.reduce(lambda t, x: example(x)(t), always,
-                                             given(strategy)(test))  # fmt: skip
+        return lambda test: functools.reduce(
+            lambda t, x: example(x)(t), always, given(strategy)(test)
+        )
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         drawn = functools.cache(lambda: [*always, *_drawn(strategy, test.__name__)])

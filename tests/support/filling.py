@@ -66,11 +66,13 @@ def known_beforehand(
         active = [i for i in range(len(bits)) if left[i] > 0 and starts[i] <= now]
         caps = {f"{i}": rates[i].at(now) for i in active} | {"all": capacity}
         shares = filled([(f"{i}", "all") for i in active], caps)
-        after = min([
-            *(now + left[i] / share for i, share in zip(active, shares, strict=True) if share),
-            *(start for start in starts if start > now),
-            *(rates[i].next_change(now) for i in active),
-        ])  # fmt: skip
+        after = min(
+            [
+                *(now + left[i] / share for i, share in zip(active, shares, strict=True) if share),
+                *(start for start in starts if start > now),
+                *(rates[i].next_change(now) for i in active),
+            ]
+        )
         for i, share in zip(active, shares, strict=True):
             left[i] -= share * (after - now)
             if left[i] <= 1e-9:

@@ -77,8 +77,10 @@ class Sweep:
         command = ["sweep", "--jobs", "1", "--iterations", f"{self.iterations}", *self.arguments]
         return subprocess.run(
             [sys.executable, "-c", script, *instant, *command, "--out", str(out)],
-            capture_output=True, text=True, timeout=900,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
 
     def instants(self, seed: int) -> list[Instant]:
         """Where to kill: one instant a cell, a round of all but one, and inside its checkpoint.

@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 
 
 def deviance(
-    outcome: pd.Series, fixed: pd.DataFrame, groups: Mapping[str, pd.Series],
-    ratios: NDArray[np.float64], restricted: bool,
-) -> float:  # fmt: skip
+    outcome: pd.Series,
+    fixed: pd.DataFrame,
+    groups: Mapping[str, pd.Series],
+    ratios: NDArray[np.float64],
+    restricted: bool,
+) -> float:
     """As ``experiments.common.inference`` defines it; the first group holds the levels of others.
 
     Lines of two levels of the first group are independent, so sums go level by level.
@@ -33,9 +36,12 @@ def deviance(
 
 
 def optimal(
-    outcome: pd.Series, fixed: pd.DataFrame, groups: Mapping[str, pd.Series],
-    ratios: NDArray[np.float64], restricted: bool,
-) -> bool:  # fmt: skip
+    outcome: pd.Series,
+    fixed: pd.DataFrame,
+    groups: Mapping[str, pd.Series],
+    ratios: NDArray[np.float64],
+    restricted: bool,
+) -> bool:
     """Whether each ratio is where the deviance is least, by values around it and no derivative.
 
     A ratio that is 2 % from the least is found out: then one side is nearer to it.

@@ -25,9 +25,13 @@ SEED = 7
 
 
 def trial(
-    number: int, *values: float, cell: str = "", state: TrialState = TrialState.COMPLETE,
-    equals: tuple[float, float] = (0.0, 0.0), took: float = 0.0,
-) -> FrozenTrial:  # fmt: skip
+    number: int,
+    *values: float,
+    cell: str = "",
+    state: TrialState = TrialState.COMPLETE,
+    equals: tuple[float, float] = (0.0, 0.0),
+    took: float = 0.0,
+) -> FrozenTrial:
     """A trial that has ended, at n = number + 1, of the cell ``c`` and its number unless told.
 
     ``equals``: the task's loss and bits, which decide between equal values; ``took``: seconds.
@@ -63,10 +67,15 @@ class Cells:
     methods, downlinks = ("sbc", "stc"), ()
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
     base = SimpleNamespace(
-        seed=SEED, machine=SimpleNamespace(device="cpu"), plan=SimpleNamespace(
-            iterations=8, task=SimpleNamespace(written="digits"), strategy="dsgd",
-            sampler="uniform", partition="iid",
-        )
+        seed=SEED,
+        machine=SimpleNamespace(device="cpu"),
+        plan=SimpleNamespace(
+            iterations=8,
+            task=SimpleNamespace(written="digits"),
+            strategy="dsgd",
+            sampler="uniform",
+            partition="iid",
+        ),
     )
 
     def __init__(self, goal: Goal, bits: int = 10) -> None:
@@ -81,9 +90,7 @@ class Cells:
     def bits(self, params: dict[str, Any]) -> int:
         return self._bits
 
-    def cell(
-        self, params: dict[str, Any], seed: int | None = None, validation: bool = True
-    ) -> Any:
+    def cell(self, params: dict[str, Any], seed: int | None = None, validation: bool = True) -> Any:
         seed = SEED if seed is None else seed
         name = f"{params['method']}-n{params['temporal']}-s{seed}"
         return SimpleNamespace(name=name, config=(name, "validation" if validation else "held-out"))

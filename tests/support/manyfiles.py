@@ -94,9 +94,14 @@ def carry_out(count: int, lazy: bool) -> float:
             dataset, 0.1, model, name="many", lazy=lazy, batch_size=16, evaluation_batch=50
         )
         config = RunConfig.of(
-            task=task, method="sbc(0.01)", temporal=5, iterations=20, clients=10,
-            evaluate_every=2, test_samples=500,
-        )  # fmt: skip
+            task=task,
+            method="sbc(0.01)",
+            temporal=5,
+            iterations=20,
+            clients=10,
+            evaluate_every=2,
+            test_samples=500,
+        )
         return float(run(config, Path(folder, "out"), progress=False).summary["metric"])
 
 

@@ -29,14 +29,21 @@ TOOLS = ("hypothesis", "pytest", "pytest-rerunfailures", "pytest-xdist")
 """What the tests need, of the extra ``dev``."""
 
 SAMPLE = (
-    "tests/compressors/test_golden.py", "tests/compressors/test_doctest.py",
-    "tests/compressors/device/test_device_messages.py", "tests/strategies/test_compressed.py",
-    "tests/strategies/test_delayed.py", "tests/strategies/test_algorithms.py",
-    "tests/fedsim/runs/test_run.py", "tests/fedsim/runs/test_resume.py",
-    "tests/fedsim/runs/test_sweeps.py", "tests/fedsim/results", "tests/fedsim/search",
-    "tests/fedsim/show/test_tables.py", "tests/fedsim/tasks/test_partition.py",
+    "tests/compressors/test_golden.py",
+    "tests/compressors/test_doctest.py",
+    "tests/compressors/device/test_device_messages.py",
+    "tests/strategies/test_compressed.py",
+    "tests/strategies/test_delayed.py",
+    "tests/strategies/test_algorithms.py",
+    "tests/fedsim/runs/test_run.py",
+    "tests/fedsim/runs/test_resume.py",
+    "tests/fedsim/runs/test_sweeps.py",
+    "tests/fedsim/results",
+    "tests/fedsim/search",
+    "tests/fedsim/show/test_tables.py",
+    "tests/fedsim/tasks/test_partition.py",
     "tests/fedsim/tasks/test_vision_tasks.py",
-)  # fmt: skip
+)
 """Tests that are run with the lowest versions: those of them that are not slow."""
 
 NEEDS = 14 << 30
@@ -105,9 +112,13 @@ class Place:
     def call(self, command: Sequence[str], folder: Path) -> str:
         """What a command prints; where it fails, an ``AssertionError`` with all of it."""
         done = subprocess.run(
-            command, cwd=folder, env=self.environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
         return done.stdout
 
@@ -136,16 +147,21 @@ def use_lowest(folder: Path, interpreter: str, cache: Path) -> None:
     """The wheel and ``SAMPLE`` with the lowest versions, which are the bounds exactly."""
     place, lowest = Place(folder, interpreter, cache), bounds()
     place.install(
-        "--resolution", "lowest-direct", "-r", str(ROOT / "pyproject.toml"),
-        *(f"--extra={extra}" for extra in EXTRAS), *(f"{tool}>={lowest[tool]}" for tool in TOOLS),
-    )  # fmt: skip
+        "--resolution",
+        "lowest-direct",
+        "-r",
+        str(ROOT / "pyproject.toml"),
+        *(f"--extra={extra}" for extra in EXTRAS),
+        *(f"{tool}>={lowest[tool]}" for tool in TOOLS),
+    )
     place.install("--no-deps", place.wheel)
     asked = f"from importlib.metadata import version as v; print(*map(v, {[*lowest]}))"
     installed = place.call([place.python, "-c", asked], place.folder).split()
     other = {
-        name: (bound, has) for (name, bound), has in zip(lowest.items(), installed, strict=True)
+        name: (bound, has)
+        for (name, bound), has in zip(lowest.items(), installed, strict=True)
         if not re.fullmatch(rf"{re.escape(bound)}(\.0)*", has)
-    }  # fmt: skip
+    }
     assert not other, f"pyproject.toml allows other versions than what is installed: {other}"
     tests = [place.python, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *SAMPLE]
     print(place.call(tests, ROOT).splitlines()[-1])

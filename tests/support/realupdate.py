@@ -9,10 +9,20 @@ from fedsim.federation.trainer import Trainer
 
 SOME = "raw; sbc(0.05); topk(0.1) | float32 | golomb; one_sided(0.1) | mean | golomb"
 COLUMNS = [
-    "method", "expansion", "entries", "wire_bits", "bits_per_entry", "ratio", "relative_error",
-    "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
+    "method",
+    "expansion",
+    "entries",
+    "wire_bits",
+    "bits_per_entry",
+    "ratio",
+    "relative_error",
+    "cosine",
+    "compress_ms",
+    "compress_ns_per_entry",
+    "decompress_ms",
+    "decompress_ns_per_entry",
     "error",
-]  # fmt: skip
+]
 CODER_COLUMNS = ["coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
                  "encode_ns_each", "decode_ns_each", "exact", "error"]  # fmt: skip
 

@@ -39,6 +39,10 @@ def python(tree: Path, code: str) -> "subprocess.CompletedProcess[str]":
 def _started(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"PYTHONPATH": str(tree)}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True,
+        [sys.executable, *arguments],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=900,
-    )  # fmt: skip
+    )

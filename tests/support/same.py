@@ -23,8 +23,13 @@ from fedsim import RunConfig, run
 _LINKS = "up=2Mbit, down=8Mbit, latency=30ms, compute=lognormal(20ms, 0.7)"
 _SHARED = _LINKS + ", server_up=6Mbit, server_down=3Mbit"
 _SLOW = "up=200kbit, down=1Mbit, compute=lognormal(50ms, 1.2)"
-_LATE = {"network": _SLOW, "cohort": 3, "clients": 8, "deadline": "2s",
-         "method": "topk(0.2) | float32 | golomb"}
+_LATE = {
+    "network": _SLOW,
+    "cohort": 3,
+    "clients": 8,
+    "deadline": "2s",
+    "method": "topk(0.2) | float32 | golomb",
+}
 _PART = {"clients": 8, "cohort": 3}
 
 RUNS: tuple[dict[str, Any], ...] = (
@@ -79,8 +84,14 @@ RUNS: tuple[dict[str, Any], ...] = (
 """What differs from a run of the digits with four clients, five iterations per round and four
 rounds."""
 
-_STANDS = {"clients": 4, "temporal": 5, "iterations": 20, "method": "sbc(0.05)", "seed": 3,
-           "keep_payloads": True}  # fmt: skip
+_STANDS = {
+    "clients": 4,
+    "temporal": 5,
+    "iterations": 20,
+    "method": "sbc(0.05)",
+    "seed": 3,
+    "keep_payloads": True,
+}
 
 
 def digest(folder: Path, without: Sequence[str] = ()) -> str:

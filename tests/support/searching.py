@@ -18,9 +18,14 @@ _DATA = Data(_X[:120], _X[:120, :3].argmax(1), _X[120:], _X[120:, :3].argmax(1),
 TINY = Task(
     name="tiny_search",
     build=lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)),
-    load=lambda folder, download: _DATA, optimizer=lambda p: SGD(p, lr=0.3, momentum=0.5),
-    loss=cross_entropy, metric=correct, batch_size=8, iterations=16, clients=2,
-)  # fmt: skip
+    load=lambda folder, download: _DATA,
+    optimizer=lambda p: SGD(p, lr=0.3, momentum=0.5),
+    loss=cross_entropy,
+    metric=correct,
+    batch_size=8,
+    iterations=16,
+    clients=2,
+)
 
 
 def searched(out: Path, **how: Any) -> SearchResult:

@@ -72,9 +72,13 @@ def layers_frame(rounds: pd.DataFrame, gradient: float) -> pd.DataFrame:
 
 
 def summary(
-    rounds: pd.DataFrame, temporal: int, gradient: float, seed: int, perplexity: bool,
+    rounds: pd.DataFrame,
+    temporal: int,
+    gradient: float,
+    seed: int,
+    perplexity: bool,
     form: str = SBC,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The cell of a run that is done; `form`: the method, `{p}` for its fraction."""
     names = [name for name in rounds.columns if name.endswith("_bits")]
     per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
@@ -169,26 +173,51 @@ def make_cell(
 ) -> dict[str, Any]:
     """The cell of a run without a folder, with just what tables and figures need."""
     named = {} if "method" in more or gradient == 1 else {"typed": "sbc({p})"}
-    return {
-        "task": "digits", "method": f"sbc({gradient:g})" if gradient < 1 else "raw",
-        "temporal": temporal, "gradient": gradient, "seed": 0, "metric_name": "accuracy",
-        "higher_is_better": True,
-        "metric": metric, "up_content_bits": bits, "ratio_content": 1 / bits,
-        "up_wire_bits": bits, "ratio_wire": 1 / bits,
-        "total_sparsity": gradient / temporal, "status": "done",
-    } | named | more  # fmt: skip
+    return (
+        {
+            "task": "digits",
+            "method": f"sbc({gradient:g})" if gradient < 1 else "raw",
+            "temporal": temporal,
+            "gradient": gradient,
+            "seed": 0,
+            "metric_name": "accuracy",
+            "higher_is_better": True,
+            "metric": metric,
+            "up_content_bits": bits,
+            "ratio_content": 1 / bits,
+            "up_wire_bits": bits,
+            "ratio_wire": 1 / bits,
+            "total_sparsity": gradient / temporal,
+            "status": "done",
+        }
+        | named
+        | more
+    )
 
 
 def rounds_of(label: str, bits: list[float], metric: list[float], **more: object) -> pd.DataFrame:
     """Rounds of one cell, from its upstream bits and its metric as they stand after each round."""
     count = len(bits)
-    return pd.DataFrame({
-        "task": "t", "method": label, "temporal": 1, "gradient": 0.1, "seed": 0,
-        "label": label, "dense": False, "ends_dense": False,
-        "run": label, "round": range(1, count + 1), "iteration": range(1, count + 1), "clients": 2,
-        "metric": metric, "up_wire_bits": [2 * b for b in np.diff([0, *bits])],
-        "up_content_bits": [3 * b for b in np.diff([0, *bits])],
-    } | more)  # fmt: skip
+    return pd.DataFrame(
+        {
+            "task": "t",
+            "method": label,
+            "temporal": 1,
+            "gradient": 0.1,
+            "seed": 0,
+            "label": label,
+            "dense": False,
+            "ends_dense": False,
+            "run": label,
+            "round": range(1, count + 1),
+            "iteration": range(1, count + 1),
+            "clients": 2,
+            "metric": metric,
+            "up_wire_bits": [2 * b for b in np.diff([0, *bits])],
+            "up_content_bits": [3 * b for b in np.diff([0, *bits])],
+        }
+        | more
+    )
 
 
 def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -200,7 +229,7 @@ def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
             name=cell.get("name", ""),
         )
         for cell in cells
-    ]  # fmt: skip
+    ]
     plain = [{k: v for k, v in cell.items() if k not in ("typed", "name")} for cell in cells]
     return with_labels(frame(plain), facts)
 

@@ -47,11 +47,15 @@ def threes(targets: Sequence[Any], samples: int = 2, more: int = 0, **fields: An
     y = torch.cat([end.repeat(count, 1) for end, count in zip(ends, counts, strict=True)])
     data = Data(torch.ones(len(y), 3), y, torch.ones(1, 3), torch.zeros(1, 3), "made up")
     return {
-        "build": Three, "load": lambda folder, download: data, "clients": len(ends),
-        "optimizer": lambda parameters: SGD(parameters, lr=0.5), "partition": "contiguous",
-        "loss": lambda out, y: (out - y).square().sum(1).mean() / 2, "batch_size": 1,
+        "build": Three,
+        "load": lambda folder, download: data,
+        "clients": len(ends),
+        "optimizer": lambda parameters: SGD(parameters, lr=0.5),
+        "partition": "contiguous",
+        "loss": lambda out, y: (out - y).square().sum(1).mean() / 2,
+        "batch_size": 1,
         "metric": lambda out, y: (out - y).square().sum(),
-    } | fields  # fmt: skip
+    } | fields
 
 
 def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
@@ -64,10 +68,13 @@ def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
     def links(self: NetworkSpec, *given: Any, **named: Any) -> Links:
         made = plain(self, *given, **named)
         arrays = {name: np.array(values, float) for name, values in own.items()}
-        return replace(made, **{
-            name: ConstantRates(values) if name in ("up", "down") else values
-            for name, values in arrays.items()
-        })  # fmt: skip
+        return replace(
+            made,
+            **{
+                name: ConstantRates(values) if name in ("up", "down") else values
+                for name, values in arrays.items()
+            },
+        )
 
     monkeypatch.setattr(NetworkSpec, "links", links)
 

@@ -78,11 +78,34 @@ def number_of(numbers, bases, s, i, inside, BUCKET: constexpr):
 
 
 @jit
-def _quantize(segment, first, counts, origins, starts, symbol_offsets, chosen, flat, numbers,
-              decoded, bases, factors, keys, table, codes, values, KIND: constexpr,
-              CHOSEN: constexpr, KEEP: constexpr, RANDOM: constexpr, BUCKET: constexpr,
-              SHRUNK: constexpr, A: constexpr, B: constexpr, C: constexpr,
-              LANES: constexpr):  # fmt: skip
+def _quantize(
+    segment,
+    first,
+    counts,
+    origins,
+    starts,
+    symbol_offsets,
+    chosen,
+    flat,
+    numbers,
+    decoded,
+    bases,
+    factors,
+    keys,
+    table,
+    codes,
+    values,
+    KIND: constexpr,
+    CHOSEN: constexpr,
+    KEEP: constexpr,
+    RANDOM: constexpr,
+    BUCKET: constexpr,
+    SHRUNK: constexpr,
+    A: constexpr,
+    B: constexpr,
+    C: constexpr,
+    LANES: constexpr,
+):
     s, i, inside = lanes(segment, first, counts, LANES)
     place = place_of(chosen, origins, s, i, inside, CHOSEN)
     entry = flat + tl.load(starts + s) + place
@@ -166,12 +189,33 @@ def quantize(
     if entries.chosen is not None:
         values = torch.empty(layout.total, dtype=torch.float32, device=device)
     a, b, c = kind.settings
-    launch(_quantize, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
-           entries.starts, entries.symbol_offsets, entries.positions, entries.flat, numbers.exact,
-           numbers.decoded, numbers.bases, numbers.factors_given,
-           entries.counts if keys is None else keys, numbers.table, codes,
-           entries.flat if values is None else values, KIND=kind.number,
-           CHOSEN=entries.chosen is not None, KEEP=keep, RANDOM=kind.random,
-           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, A=a, B=b, C=c,
-           LANES=layout.block)  # fmt: skip
+    launch(
+        _quantize,
+        layout.blocks,
+        *layout.tables[:2],
+        entries.counts,
+        entries.origins,
+        entries.starts,
+        entries.symbol_offsets,
+        entries.positions,
+        entries.flat,
+        numbers.exact,
+        numbers.decoded,
+        numbers.bases,
+        numbers.factors_given,
+        entries.counts if keys is None else keys,
+        numbers.table,
+        codes,
+        entries.flat if values is None else values,
+        KIND=kind.number,
+        CHOSEN=entries.chosen is not None,
+        KEEP=keep,
+        RANDOM=kind.random,
+        BUCKET=numbers.bucket,
+        SHRUNK=numbers.factors is not None,
+        A=a,
+        B=b,
+        C=c,
+        LANES=layout.block,
+    )
     return codes, values

@@ -14,8 +14,9 @@ NOT_FINITE, OVERFLOWS = 1, 2
 
 
 @jit
-def _join(segment, first, sizes, starts, updates, residuals, flat, bad, KEPT: constexpr,
-          BLOCK: constexpr):  # fmt: skip
+def _join(
+    segment, first, sizes, starts, updates, residuals, flat, bad, KEPT: constexpr, BLOCK: constexpr
+):
     s = tl.load(segment + tl.program_id(0))
     i = tl.load(first + tl.program_id(0)) + tl.arange(0, BLOCK)
     inside = i < tl.load(sizes + s)
@@ -50,8 +51,17 @@ def join(
     bad = torch.zeros(len(layout.sizes), dtype=torch.int32, device=device)
     places = [np.array([x.data_ptr() for x in many]) for many in (tensors, residuals or tensors)]
     addresses, memory = upload(device, *places)
-    launch(_join, layout.blocks, *layout.tables, addresses, memory, flat, bad,
-           KEPT=residuals is not None, BLOCK=PROGRAM_BLOCK)  # fmt: skip
+    launch(
+        _join,
+        layout.blocks,
+        *layout.tables,
+        addresses,
+        memory,
+        flat,
+        bad,
+        KEPT=residuals is not None,
+        BLOCK=PROGRAM_BLOCK,
+    )
     return flat, bad
 
 
@@ -83,6 +93,7 @@ def cleared(
     layout = programs_of(tuple(where.numel() for where in indices), device, ENTRIES)
     targets = [part for one in parts for part in one]
     pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, targets)]
-    launch(_clear, layout.blocks, *layout.tables[:3], *upload(device, *pointers),
-           LANES=layout.block)  # fmt: skip
+    launch(
+        _clear, layout.blocks, *layout.tables[:3], *upload(device, *pointers), LANES=layout.block
+    )
     return parts

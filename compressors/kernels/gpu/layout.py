@@ -90,10 +90,13 @@ def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
         at += sum(_sizes(a))
     parts = send(torch.from_numpy(packed), device).split(cuts)[::2]
     return [
-        part.view(torch.float32) if a.dtype == np.float32
-        else part if a.ndim == 1 else part.view(a.shape)
+        part.view(torch.float32)
+        if a.dtype == np.float32
+        else part
+        if a.ndim == 1
+        else part.view(a.shape)
         for part, a in zip(parts, plain, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _sizes(array: np.ndarray) -> tuple[int, int]:

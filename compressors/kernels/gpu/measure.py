@@ -16,8 +16,22 @@ MAGNITUDES, SQUARES, SIGNED, ABOUT = range(4)
 
 
 @jit
-def _measure(segment, first, counts, origins, starts, chosen, flat, centers, peaks, edges, sums,
-             CHOSEN: constexpr, WHAT: constexpr, LANES: constexpr):  # fmt: skip
+def _measure(
+    segment,
+    first,
+    counts,
+    origins,
+    starts,
+    chosen,
+    flat,
+    centers,
+    peaks,
+    edges,
+    sums,
+    CHOSEN: constexpr,
+    WHAT: constexpr,
+    LANES: constexpr,
+):
     s, i, inside = lanes(segment, first, counts, LANES)
     place = place_of(chosen, origins, s, i, inside, CHOSEN)
     x = tl.load(flat + tl.load(starts + s) + place, mask=inside, other=0.0)
@@ -54,10 +68,23 @@ def measure(
     peaks = torch.zeros(many, dtype=torch.int32, device=device)
     edges = torch.full_like(peaks, 0x7FFFFFFF)
     sums = torch.zeros(many, dtype=torch.float64, device=device)
-    launch(_measure, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
-           entries.starts, entries.positions, entries.flat, sums if centers is None else centers,
-           peaks, edges, sums, WHAT=what, CHOSEN=entries.chosen is not None,
-           LANES=layout.block)  # fmt: skip
+    launch(
+        _measure,
+        layout.blocks,
+        *layout.tables[:2],
+        entries.counts,
+        entries.origins,
+        entries.starts,
+        entries.positions,
+        entries.flat,
+        sums if centers is None else centers,
+        peaks,
+        edges,
+        sums,
+        WHAT=what,
+        CHOSEN=entries.chosen is not None,
+        LANES=layout.block,
+    )
     return peaks, edges, sums
 
 

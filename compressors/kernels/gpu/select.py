@@ -43,8 +43,24 @@ def _bin(counts, rank, BINS: constexpr):
 
 
 @jit
-def _sample(sizes, starts, bits, ranks, k, least, totals, prefix, left, counts, sums, edges,
-            SIDES: constexpr, LANES: constexpr, LEVELS: constexpr, BITS: constexpr):  # fmt: skip
+def _sample(
+    sizes,
+    starts,
+    bits,
+    ranks,
+    k,
+    least,
+    totals,
+    prefix,
+    left,
+    counts,
+    sums,
+    edges,
+    SIDES: constexpr,
+    LANES: constexpr,
+    LEVELS: constexpr,
+    BITS: constexpr,
+):
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
     size = tl.load(sizes + s)
@@ -98,8 +114,7 @@ def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexp
 
 
 @jit
-def _mark(segment, first, sizes, starts, bits, marks, least, SIDES: constexpr,
-          WORDS: constexpr):  # fmt: skip
+def _mark(segment, first, sizes, starts, bits, marks, least, SIDES: constexpr, WORDS: constexpr):
     """Of 32 entries each, one word: which of them reach the sample's key.
 
     Adding up places over all entries, few of which are kept, took twice the time of reading them.
@@ -128,8 +143,23 @@ def _ones(word):
 
 
 @jit
-def _candidates(segment, first, sizes, starts, bits, slots, words, many, marks, offsets, totals,
-                SIDES: constexpr, GROUP: constexpr, ROOM: constexpr, WORDS: constexpr):  # fmt: skip
+def _candidates(
+    segment,
+    first,
+    sizes,
+    starts,
+    bits,
+    slots,
+    words,
+    many,
+    marks,
+    offsets,
+    totals,
+    SIDES: constexpr,
+    GROUP: constexpr,
+    ROOM: constexpr,
+    WORDS: constexpr,
+):
     """Keeps the entries that are marked, in order. Few are: the marks are taken one by one."""
     b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
@@ -189,9 +219,29 @@ def _pick(p, at, counts, prefix, left, LEVEL: constexpr, LEVELS: constexpr, BITS
 
 
 @jit
-def _count(segment, first, sizes, starts, bits, slots, words, many, least, totals, prefix, left,
-           counts, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr,
-           CHUNK: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
+def _count(
+    segment,
+    first,
+    sizes,
+    starts,
+    bits,
+    slots,
+    words,
+    many,
+    least,
+    totals,
+    prefix,
+    left,
+    counts,
+    LEVEL: constexpr,
+    LEVELS: constexpr,
+    BITS: constexpr,
+    SIDES: constexpr,
+    CHUNK: constexpr,
+    GROUP: constexpr,
+    PART: constexpr,
+    ROOM: constexpr,
+):
     b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     p = s * SIDES
@@ -231,9 +281,26 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
 
 
 @jit
-def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left, counts, above,
-           ties, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr, CHUNK: constexpr,
-           ROOM: constexpr):  # fmt: skip
+def _tally(
+    segment,
+    first,
+    sizes,
+    starts,
+    bits,
+    slots,
+    words,
+    many,
+    prefix,
+    left,
+    counts,
+    above,
+    ties,
+    LEVELS: constexpr,
+    BITS: constexpr,
+    SIDES: constexpr,
+    CHUNK: constexpr,
+    ROOM: constexpr,
+):
     b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
@@ -254,8 +321,18 @@ def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left
 
 
 @jit
-def _share(first_group, left, origin, above, ties, place, counts, LEVELS: constexpr,
-           SIDES: constexpr, LANES: constexpr):  # fmt: skip
+def _share(
+    first_group,
+    left,
+    origin,
+    above,
+    ties,
+    place,
+    counts,
+    LEVELS: constexpr,
+    SIDES: constexpr,
+    LANES: constexpr,
+):
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
     begin = tl.load(first_group + s)
@@ -278,9 +355,26 @@ def _share(first_group, left, origin, above, ties, place, counts, LEVELS: conste
 
 
 @jit
-def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ties, place, chosen,
-             sums, edges, LEVELS: constexpr, SIDES: constexpr, CHUNK: constexpr,
-             ROOM: constexpr):  # fmt: skip
+def _compact(
+    segment,
+    first,
+    sizes,
+    starts,
+    bits,
+    slots,
+    words,
+    many,
+    prefix,
+    ties,
+    place,
+    chosen,
+    sums,
+    edges,
+    LEVELS: constexpr,
+    SIDES: constexpr,
+    CHUNK: constexpr,
+    ROOM: constexpr,
+):
     b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
@@ -347,8 +441,13 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
     k_table, rank, origin, room = _targets(layout.sizes, tuple(k.tolist()), sides, lanes, device)
     groups, marked = (programs_of(layout.sizes, device, n) for n in (_GROUP, 32 * _WORDS))
     state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
-    parts = (*state, groups.blocks, *[groups.blocks * sides] * 2, groups.blocks * _ROOM,
-             marked.blocks * _WORDS)  # fmt: skip
+    parts = (
+        *state,
+        groups.blocks,
+        *[groups.blocks * sides] * 2,
+        groups.blocks * _ROOM,
+        marked.blocks * _WORDS,
+    )
     padded = [-(-size // 4) * 4 for size in parts]  # to 16 bytes, as ``upload`` does
     scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
     least, totals, prefix, left, counts, many, above, ties, words, marks = scratch
@@ -356,25 +455,73 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
     place = torch.empty(above.shape, dtype=torch.int64, device=device)
     positions = torch.empty(sides * room, dtype=torch.int64, device=device)
     sent = torch.empty((len(layout.sizes), sides), dtype=torch.int64, device=device)
-    sums, edges = (torch.empty(sent.shape, dtype=kind, device=device)
-                   for kind in (torch.float64, torch.int32))  # fmt: skip
+    sums, edges = (
+        torch.empty(sent.shape, dtype=kind, device=device) for kind in (torch.float64, torch.int32)
+    )
 
     bits, levels = flat.view(torch.int32), {"LEVELS": _LEVELS, "SIDES": sides}
     cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
     few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
     tables = (*groups.tables, bits, slots, words, many)
     kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
-    launch(_sample, both, *groups.tables[2:], bits, rank, k_table, least, totals, *kth, sums,
-           edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
+    launch(
+        _sample,
+        both,
+        *groups.tables[2:],
+        bits,
+        rank,
+        k_table,
+        least,
+        totals,
+        *kth,
+        sums,
+        edges,
+        LANES=lanes,
+        BITS=_BITS,
+        warps=8,
+        **levels,
+    )
     launch(_mark, marked.blocks, *marked.tables, bits, marks, least, SIDES=sides, WORDS=_WORDS)
-    launch(_candidates, groups.blocks, *tables, marks, marked.first_block, totals, SIDES=sides,
-           GROUP=_GROUP, ROOM=_ROOM, WORDS=_WORDS, warps=8)  # fmt: skip
+    launch(
+        _candidates,
+        groups.blocks,
+        *tables,
+        marks,
+        marked.first_block,
+        totals,
+        SIDES=sides,
+        GROUP=_GROUP,
+        ROOM=_ROOM,
+        WORDS=_WORDS,
+        warps=8,
+    )
     for level in range(_LEVELS):
-        launch(_count, groups.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
-               warps=8 // sides, **{**cut, **few})  # fmt: skip
+        launch(
+            _count,
+            groups.blocks,
+            *tables,
+            least,
+            totals,
+            *kth,
+            LEVEL=level,
+            BITS=_BITS,
+            warps=8 // sides,
+            **{**cut, **few},
+        )
     launch(_tally, groups.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
-    launch(_share, both, groups.first_block, left, origin, above, ties, place, sent,
-           LANES=_GROUPS, **levels)  # fmt: skip
+    launch(
+        _share,
+        both,
+        groups.first_block,
+        left,
+        origin,
+        above,
+        ties,
+        place,
+        sent,
+        LANES=_GROUPS,
+        **levels,
+    )
     launch(_compact, groups.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
     return TopEntries(positions, sent, sums, edges, room)
 

@@ -97,8 +97,7 @@ def _running(first_block, bits, before, total, LANES: constexpr):
 
 
 @jit
-def _rice(segment, first, counts, chosen, origins, low, before, offsets, words,
-          LANES: constexpr):  # fmt: skip
+def _rice(segment, first, counts, chosen, origins, low, before, offsets, words, LANES: constexpr):
     s, i, inside = lanes(segment, first, counts, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
@@ -108,8 +107,13 @@ def _rice(segment, first, counts, chosen, origins, low, before, offsets, words,
     position = begin + tl.cumsum(length, 0) - length
     longest = tl.max(ones, 0)
     while longest > 31:
-        _put(words, position, tl.full((LANES,), 0xFFFFFFFF, tl.int64),
-             tl.full((LANES,), 32, tl.int64), ones > 31)  # fmt: skip
+        _put(
+            words,
+            position,
+            tl.full((LANES,), 0xFFFFFFFF, tl.int64),
+            tl.full((LANES,), 32, tl.int64),
+            ones > 31,
+        )
         position += tl.where(ones > 31, 32, 0)
         ones -= tl.where(ones > 31, 32, 0)
         longest -= 32
@@ -130,9 +134,13 @@ class Rice:
     """
 
     def __init__(
-        self, chosen: Tensor, origins: Tensor, counts: Tensor, low: Tensor,
+        self,
+        chosen: Tensor,
+        origins: Tensor,
+        counts: Tensor,
+        low: Tensor,
         capacities: tuple[int, ...],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._layout: Programs = programs_of(capacities, chosen.device, CODES)
         self._arguments = (*self._layout.tables[:2], counts, chosen, origins, low)
         each = torch.empty(self._layout.blocks, dtype=torch.int64, device=chosen.device)
@@ -140,8 +148,15 @@ class Rice:
         self._before = torch.empty_like(each)
         self.bits = torch.empty_like(counts)
         """Bits of each segment's codes: int64 (segments,)."""
-        launch(_running, len(capacities), self._layout.first_block, each, self._before, self.bits,
-               LANES=BLOCKS)  # fmt: skip
+        launch(
+            _running,
+            len(capacities),
+            self._layout.first_block,
+            each,
+            self._before,
+            self.bits,
+            LANES=BLOCKS,
+        )
 
     def write(self, words: Tensor, offsets: Tensor) -> None:
         """Writes the codes of segment s from bit ``offsets[s]`` of ``words`` on."""
@@ -159,8 +174,9 @@ def _whole_word(words, word, part, at, end):
 
 
 @jit
-def _plane_of_bits(segment, first, codes, origins, counts, offsets, words, LOW: constexpr,
-                   LANES: constexpr):  # fmt: skip
+def _plane_of_bits(
+    segment, first, codes, origins, counts, offsets, words, LOW: constexpr, LANES: constexpr
+):
     """A plane of one bit per symbol: 32 symbols are a word."""
     s = tl.load(segment + tl.program_id(0))
     begin = tl.load(offsets + s)
@@ -178,8 +194,18 @@ def _plane_of_bits(segment, first, codes, origins, counts, offsets, words, LOW: 
 
 
 @jit
-def _plane(segment, first, codes, origins, counts, offsets, words, WIDTH: constexpr, LOW: constexpr,
-           LANES: constexpr):  # fmt: skip
+def _plane(
+    segment,
+    first,
+    codes,
+    origins,
+    counts,
+    offsets,
+    words,
+    WIDTH: constexpr,
+    LOW: constexpr,
+    LANES: constexpr,
+):
     s = tl.load(segment + tl.program_id(0))
     begin = tl.load(offsets + s)
     word = (begin >> 5) + tl.load(first + tl.program_id(0))
@@ -205,9 +231,15 @@ def _plane(segment, first, codes, origins, counts, offsets, words, WIDTH: conste
 
 
 def put_plane(
-    codes: Tensor, origins: Tensor, counts: Tensor, words: Tensor, offsets: Tensor,
-    capacities: tuple[int, ...], width: int, low: int = 0,
-) -> None:  # fmt: skip
+    codes: Tensor,
+    origins: Tensor,
+    counts: Tensor,
+    words: Tensor,
+    offsets: Tensor,
+    capacities: tuple[int, ...],
+    width: int,
+    low: int = 0,
+) -> None:
     """Writes bits ``low`` to ``low + width - 1`` of every segment's symbols, side by side.
 
     Args:

@@ -52,6 +52,7 @@ def works(device: torch.device) -> bool:
         warnings.warn(
             f"Triton does not work on {device} ({reason}): messages of updates there are made "
             "through the host, where the last bit of a sum may differ",
-            RuntimeWarning, stacklevel=2,
-        )  # fmt: skip
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return not reason

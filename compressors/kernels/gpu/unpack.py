@@ -27,10 +27,33 @@ def _take(words, position, mask, WIDTH: constexpr):
 
 
 @jit
-def _unpack(segment, first, counts, origins, starts, chosen, words, bit_offsets, numbers, bases,
-            factors, table, flat, top, bad, KIND: constexpr, HIGH: constexpr,
-            LOW: constexpr, CHOSEN: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
-            ALPHABET: constexpr, A: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
+def _unpack(
+    segment,
+    first,
+    counts,
+    origins,
+    starts,
+    chosen,
+    words,
+    bit_offsets,
+    numbers,
+    bases,
+    factors,
+    table,
+    flat,
+    top,
+    bad,
+    KIND: constexpr,
+    HIGH: constexpr,
+    LOW: constexpr,
+    CHOSEN: constexpr,
+    BUCKET: constexpr,
+    SHRUNK: constexpr,
+    ALPHABET: constexpr,
+    A: constexpr,
+    C: constexpr,
+    LANES: constexpr,
+):
     s, i, inside = lanes(segment, first, counts, LANES)
     many = tl.load(counts + s)
     begin = tl.load(bit_offsets + s)
@@ -100,13 +123,34 @@ def unpack_symbols(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
     bad = torch.zeros(len(entries.capacities), dtype=torch.int32, device=device)
     kind, width = packed.kind, packed.width
     high = width - 8 if 8 < width < 32 else 0
-    launch(_unpack, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
-           entries.starts, entries.positions, packed.words, packed.bit_offsets, numbers.decoded,
-           numbers.bases, numbers.factors_given, numbers.table, entries.flat, top, bad,
-           KIND=kind.number, HIGH=high, LOW=width - high, CHOSEN=entries.chosen is not None,
-           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,
-           ALPHABET=packed.alphabet, A=kind.settings[0], C=kind.settings[2],
-           LANES=layout.block)  # fmt: skip
+    launch(
+        _unpack,
+        layout.blocks,
+        *layout.tables[:2],
+        entries.counts,
+        entries.origins,
+        entries.starts,
+        entries.positions,
+        packed.words,
+        packed.bit_offsets,
+        numbers.decoded,
+        numbers.bases,
+        numbers.factors_given,
+        numbers.table,
+        entries.flat,
+        top,
+        bad,
+        KIND=kind.number,
+        HIGH=high,
+        LOW=width - high,
+        CHOSEN=entries.chosen is not None,
+        BUCKET=numbers.bucket,
+        SHRUNK=numbers.factors is not None,
+        ALPHABET=packed.alphabet,
+        A=kind.settings[0],
+        C=kind.settings[2],
+        LANES=layout.block,
+    )
     return top, bad
 
 

@@ -99,8 +99,22 @@ def _mean_of(total, count):
 
 
 @njit(cache=True, nogil=True)
-def choose_entries(addresses, residuals, where, sums, table, magnitudes, sided, shared, keeps,
-                   chosen, values, counts, numbers, doubts):  # fmt: skip
+def choose_entries(
+    addresses,
+    residuals,
+    where,
+    sums,
+    table,
+    magnitudes,
+    sided,
+    shared,
+    keeps,
+    chosen,
+    values,
+    counts,
+    numbers,
+    doubts,
+):
     """The largest magnitudes of every segment, or those of its stronger side, with their mean.
 
     Args:

@@ -102,13 +102,14 @@ def look(stream, position):
 
 
 @njit(cache=True, nogil=True)
-def parse_headers(stream, words, at, table, usual, form, positions, counts, numbers, offsets,
-                  books):  # fmt: skip
+def parse_headers(
+    stream, words, at, table, usual, form, positions, counts, numbers, offsets, books
+):
     """Reads all but the symbols: ``write_headers`` backwards, to the end or to what it cannot know.
 
     The low bits of a gap follow from how many entries travel; the table has them for ``usual`` of
-    each segment. Where it is another number, that stands in ``counts`` afterwards, and the caller
-    goes on once the table says more.
+    each segment. Where the number differs, it is in ``counts`` afterwards, and the caller goes on
+    with a table that has it.
 
     Args:
         stream: the payload, uint8.

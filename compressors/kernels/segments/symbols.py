@@ -94,8 +94,25 @@ def _values(codes, start, number, bucket, factor, powers, signs, levels, table, 
 
 
 @njit(cache=True, nogil=True)
-def encode_segments(words, table, counts, offsets, positions, sources, where, keeps, seed, numbers,
-                    decoded, form, factors, powers, signs, levels, level_table):  # fmt: skip
+def encode_segments(
+    words,
+    table,
+    counts,
+    offsets,
+    positions,
+    sources,
+    where,
+    keeps,
+    seed,
+    numbers,
+    decoded,
+    form,
+    factors,
+    powers,
+    signs,
+    levels,
+    level_table,
+):
     """Writes the symbols of all segments, and takes what they mean from what is kept.
 
     Args:
@@ -142,16 +159,27 @@ def encode_segments(words, table, counts, offsets, positions, sources, where, ke
                     y[i] = x[i]
             else:
                 part_codes = codes[:size]
-                _codes(x, start, seed, s, numbers[first:], bucket, powers, signs, levels,
-                       part_codes)  # fmt: skip
+                _codes(
+                    x, start, seed, s, numbers[first:], bucket, powers, signs, levels, part_codes
+                )
                 for plane in range(1 if width <= 8 else 2):
                     begin, wide, low = _planes(k, width, plane)
                     pack(part_codes, wide, low, block)
                     shift_in(words, offsets[s] + begin + start * wide, block, size * wide)
                 if positions is not None or keeps:
                     factor = None if factors is None else factors[s]
-                    _values(part_codes, start, decoded[first:], bucket, factor, powers, signs,
-                            levels, level_table, y)  # fmt: skip
+                    _values(
+                        part_codes,
+                        start,
+                        decoded[first:],
+                        bucket,
+                        factor,
+                        powers,
+                        signs,
+                        levels,
+                        level_table,
+                        y,
+                    )
             if positions is not None:
                 for i in range(size):
                     x[i] = y[i]
@@ -167,8 +195,23 @@ def encode_segments(words, table, counts, offsets, positions, sources, where, ke
 
 
 @njit(cache=True, nogil=True)
-def decode_segments(stream, tail, counts, offsets, positions, where, numbers, form, alphabet,
-                    factors, coded, powers, signs, levels, level_table):  # fmt: skip
+def decode_segments(
+    stream,
+    tail,
+    counts,
+    offsets,
+    positions,
+    where,
+    numbers,
+    form,
+    alphabet,
+    factors,
+    coded,
+    powers,
+    signs,
+    levels,
+    level_table,
+):
     """Puts what the symbols mean into place; see ``encode_segments``.
 
     Args:
@@ -226,8 +269,18 @@ def decode_segments(stream, tail, counts, offsets, positions, where, numbers, fo
                     if top >= alphabet:
                         return False
                 factor = None if factors is None else factors[s]
-                _values(part_codes, start, numbers[first:], bucket, factor, powers, signs, levels,
-                        level_table, y)  # fmt: skip
+                _values(
+                    part_codes,
+                    start,
+                    numbers[first:],
+                    bucket,
+                    factor,
+                    powers,
+                    signs,
+                    levels,
+                    level_table,
+                    y,
+                )
             worst = max(worst, largest_magnitude(y))
             if positions is not None:
                 out = floats_at(where[s], 1 + positions[taken + start + size - 1])

@@ -13,10 +13,17 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(),
-            nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.ReLU(),
-            nn.Flatten(), nn.Linear(32 * 16, 20), nn.ReLU(), nn.Linear(20, 10),
-        )  # fmt: skip
+            nn.Conv2d(1, 16, 3),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(32 * 16, 20),
+            nn.ReLU(),
+            nn.Linear(20, 10),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (B, 10) of images (B, 64)."""

@@ -18,10 +18,15 @@ class Net(nn.Module):
         super().__init__()
         self.bert = BertForSequenceClassification(
             BertConfig(
-                vocab_size=len(WORDS), hidden_size=64, num_hidden_layers=2, num_attention_heads=2,
-                intermediate_size=128, max_position_embeddings=LENGTH, num_labels=2,
+                vocab_size=len(WORDS),
+                hidden_size=64,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=128,
+                max_position_embeddings=LENGTH,
+                num_labels=2,
             )
-        )  # fmt: skip
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (B, 2) of sentences (B, 12)."""

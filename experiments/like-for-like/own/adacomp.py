@@ -68,9 +68,7 @@ class AdaComp:
         """A zero residual per tensor."""
         return nest("residue", empty_like(template))
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         kept = recall("residue", state, {name: x.shape for name, x in update.items()})
         sent: Sent = {}
         after: dict[str, Tensor] = {}
@@ -121,7 +119,10 @@ class AdaComp:
 
 
 CATALOGUE["adacomp"] = Row(
-    "adacomp", "compressor", AdaComp,
+    "adacomp",
+    "compressor",
+    AdaComp,
     "AdaComp: in every bin what is near its largest, with a residual",
-    "Chen et al. 2018, Algorithm 2", "adacomp(50)",
-)  # fmt: skip
+    "Chen et al. 2018, Algorithm 2",
+    "adacomp(50)",
+)

@@ -130,6 +130,11 @@ def _floats(bits: BitReader, shape: tuple[int, ...]) -> Tensor:
 
 
 CATALOGUE["atomo"] = Row(
-    "atomo", "codec", Atomo, "ATOMO: singular vectors by chance, unbiased",
-    "Wang et al. 2018, Algorithm 1", "atomo(2)", portable=False,
-)  # fmt: skip
+    "atomo",
+    "codec",
+    Atomo,
+    "ATOMO: singular vectors by chance, unbiased",
+    "Wang et al. 2018, Algorithm 1",
+    "atomo(2)",
+    portable=False,
+)

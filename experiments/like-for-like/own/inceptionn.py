@@ -97,6 +97,10 @@ class Inceptionn:
 
 
 CATALOGUE["inceptionn"] = Row(
-    "inceptionn", "codec", Inceptionn, "INCEPTIONN: a tag of 2 bits, then 0, 8, 16 or 32",
-    "Li et al. 2018, Algorithm 2", "inceptionn(10)",
-)  # fmt: skip
+    "inceptionn",
+    "codec",
+    Inceptionn,
+    "INCEPTIONN: a tag of 2 bits, then 0, 8, 16 or 32",
+    "Li et al. 2018, Algorithm 2",
+    "inceptionn(10)",
+)

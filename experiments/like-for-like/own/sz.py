@@ -156,6 +156,10 @@ def _decode(codes, raw, bound, middle, done):
 
 
 CATALOGUE["sz"] = Row(
-    "sz", "codec", SZ, "Predicted and rounded within a bound, as SZ does", "Tao et al. 2017",
+    "sz",
+    "codec",
+    SZ,
+    "Predicted and rounded within a bound, as SZ does",
+    "Tao et al. 2017",
     "sz(0.01)",
-)  # fmt: skip
+)

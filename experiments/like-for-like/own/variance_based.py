@@ -82,9 +82,7 @@ class VarianceBased:
         zeros = empty_like(template)
         return nest("sums", zeros) | nest("squares", {n: x.double() for n, x in zeros.items()})
 
-    def write(
-        self, update: Tensors, state: State, out: BitWriter, seed: int
-    ) -> tuple[Sent, State]:
+    def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         shapes = {name: x.shape for name, x in update.items()}
         sums = recall("sums", state, shapes)
         squares = recall("squares", state, shapes, torch.float64)
@@ -160,7 +158,10 @@ def _values(codes: np.ndarray, top: int) -> Tensor:
 
 
 CATALOGUE["variance_based"] = Row(
-    "variance_based", "compressor", VarianceBased,
+    "variance_based",
+    "compressor",
+    VarianceBased,
     "Entries wait until their sum is large beside its squares; an update counts as a sample",
-    "Tsuzuku et al. 2018, section 4", "variance_based(0.9, 0.999)",
-)  # fmt: skip
+    "Tsuzuku et al. 2018, section 4",
+    "variance_based(0.9, 0.999)",
+)

@@ -81,9 +81,11 @@ class Deployment:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._close()
 
     def start(self, client: int) -> None:
@@ -100,9 +102,12 @@ class Deployment:
         self.nodes.pop(client).stop()
 
     def run(
-        self, settings: Mapping[str, programs.Value], out: Path, tell: Tell,
+        self,
+        settings: Mapping[str, programs.Value],
+        out: Path,
+        tell: Tell,
         at_work: Callable[[], bool] | None = None,
-    ) -> Group:  # fmt: skip
+    ) -> Group:
         """Runs fedsim's app with ``settings`` and waits for its end; results are in ``out``.
 
         Returns the process that followed the run, whose output is all that the app said.
@@ -191,9 +196,11 @@ class Deployment:
         state = self.folder / NODE_FOLDER / str(client)
         state.mkdir(parents=True, exist_ok=True)
         settings: dict[str, str | int] = {
-            "partition-id": client, "num-partitions": self.clients, "client-id": str(client),
+            "partition-id": client,
+            "num-partitions": self.clients,
+            "client-id": str(client),
             "state-dir": str(state),
-        }  # fmt: skip
+        }
         command = programs.supernode(self.port, port, settings)
         home = self.private / f"node-{client}"  # two in one home would install the app at once
         self.nodes[client] = self._group(

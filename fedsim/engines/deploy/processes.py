@@ -35,8 +35,9 @@ class Guard:
         self._process = subprocess.Popen(
             [sys.executable, "-S", "-E", str(Path(guard.__file__)), *folders],
             stdin=subprocess.PIPE,
-            text=True, start_new_session=True,  # Ctrl-C in the terminal is not for it
-        )  # fmt: skip
+            text=True,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
 
     def tell(self, sign: str, group: int) -> None:
         """``+``: the group has started; ``-``: it has ended."""
@@ -67,9 +68,13 @@ class Group:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str],
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
         guard: Guard,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.log, self._guard, self._over = name, log, guard, False
         self._start = log.stat().st_size if log.exists() else 0
         if shutil.which(command[0], path=environment.get("PATH")) is None:
@@ -77,9 +82,13 @@ class Group:
         try:
             with log.open("ab") as output:
                 self.process = subprocess.Popen(
-                    ["sh", "-c", _TOLD, "sh", *command], stdin=subprocess.PIPE, stdout=output,
-                    stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True,
-                )  # fmt: skip
+                    ["sh", "-c", _TOLD, "sh", *command],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=dict(environment),
+                    start_new_session=True,
+                )
         except OSError as error:
             raise RunFailed(f"{name} cannot be started ({error})") from error
         self.group = self.process.pid

@@ -76,9 +76,11 @@ def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
         "config": dict(settings),
     }
     project = {
-        "name": "fedsim-deployed", "version": "0.1.0", "license": "MIT",
+        "name": "fedsim-deployed",
+        "version": "0.1.0",
+        "license": "MIT",
         "description": "A run of fedsim",
-    }  # fmt: skip
+    }
     described = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": flower}}})
     (folder / "pyproject.toml").write_text(described, encoding="utf-8")
     (folder / f"{_MODULE}.py").write_text(
@@ -137,6 +139,14 @@ def supernode(link: int, port: int, settings: Mapping[str, str | int]) -> list[s
             value = '"' + value.replace("\\", r"\\").replace('"', r"\u0022") + '"'
         spelled.append(f"{name}={value}")
     return [
-        find("flower-supernode"), "--superlink", f"{LOOPBACK}:{link}", "--host", LOOPBACK,
-        "--port", str(port), "--node-config", " ".join(spelled), "--insecure",
-    ]  # fmt: skip
+        find("flower-supernode"),
+        "--superlink",
+        f"{LOOPBACK}:{link}",
+        "--host",
+        LOOPBACK,
+        "--port",
+        str(port),
+        "--node-config",
+        " ".join(spelled),
+        "--insecure",
+    ]

@@ -55,11 +55,17 @@ class Wandb(Tracker):
         if names[self.package] in _open:
             _open[names[self.package]].finish(exit_code=1)
         self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT), id=names[self.package],
-            name=names["name"], group=names["group"], dir=str(self.folder), resume="allow",
-            config=tracked_settings(description), allow_val_change=True, reinit="create_new",
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            id=names[self.package],
+            name=names["name"],
+            group=names["group"],
+            dir=str(self.folder),
+            resume="allow",
+            config=tracked_settings(description),
+            allow_val_change=True,
+            reinit="create_new",
             settings=wandb.Settings(console="off", silent=True),
-        )  # fmt: skip
+        )
         _open[self._run.id] = self._run
         if self._run.settings.mode == "offline":  # which cannot go on: all is written again
             with writing(self.folder):

@@ -45,9 +45,10 @@ class Replies:
         for row in rows:
             self._later.setdefault(int(row["client"]), []).append(row)
         answered = [
-            key for key, row in self._rows.items()
+            key
+            for key, row in self._rows.items()
             if row[DOWN] and row["failure_reasons"] not in (NO_REPLY, DROPPED["before"])
-        ]  # fmt: skip
+        ]
         self.complete = all(self._stored.has(*key) for key in answered)
 
     def of(self, client: int, number: int) -> list[Reply]:

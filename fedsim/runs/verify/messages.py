@@ -49,10 +49,13 @@ def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> StoredMessag
     number, client = int(row.get("message", row["round"])), int(row["client"])
     place = folder / "payloads" / f"round-{number:05d}"
     files, buffers = (
-        tuple(file for file in sorted(place.glob(f"client-{client:03d}-{pattern}"))
-              if not ((part := _SHARD.search(file.name)) and int(part[1]) == client))
+        tuple(
+            file
+            for file in sorted(place.glob(f"client-{client:03d}-{pattern}"))
+            if not ((part := _SHARD.search(file.name)) and int(part[1]) == client)
+        )
         for pattern in (f"*{direction}*.bin", f"{direction}*.buffers")
-    )  # fmt: skip
+    )
     payload = tuple(f for f in files if re.search(rf"-{direction}[-.]", f.name))
     return StoredMessage(payload, buffers)
 

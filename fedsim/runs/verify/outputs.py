@@ -61,17 +61,21 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
     """
     text = read_text(path / name) if name.endswith(".csv") else _as_csv(path / name)
     rows = csv_rows(text)
-    cells = {printable(folder.name): neutral(read_summary(folder)) for folder in run_folders(path)
-             if (folder / "summary.json").exists()}  # fmt: skip
+    cells = {
+        printable(folder.name): neutral(read_summary(folder))
+        for folder in run_folders(path)
+        if (folder / "summary.json").exists()
+    }
     expected = {run: csv_rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
     try:
         results = load_results(path)
         runs = results.runs.drop(columns=[*FACTS])
         records = runs.astype(object).where(runs.notna(), None).to_dict("records")
         varied = csv_rows(csv_text(frame(records)))
-        expected = {run: {**row, **expected[run]}
-                for run, row in zip(map(str, runs.index), varied, strict=True)} | {
-                    run: row for run, row in expected.items() if run not in runs.index}  # fmt: skip
+        expected = {
+            run: {**row, **expected[run]}
+            for run, row in zip(map(str, runs.index), varied, strict=True)
+        } | {run: row for run, row in expected.items() if run not in runs.index}
     except UsageError:  # runs that cannot share a table
         pass
     left = yield from csv_differences(name, rows, expected)
@@ -163,9 +167,10 @@ def _cells(verdict: Verdict, path: Path, allowed: Permissions) -> None:
         present = {numbers: folder for folder, numbers in _numbers(path, allowed)}
         names = {folder.name for folder in run_folders(path)}
         lacking = [
-            cell.name for cell in cells
+            cell.name
+            for cell in cells
             if cell.name not in names and grids.numbers_of(cell.config) not in present
-        ]  # fmt: skip
+        ]
         verdict.add(f"cells of {name}", _lacking(name, lacking))
 
 

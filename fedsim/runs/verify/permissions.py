@@ -94,8 +94,11 @@ def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Mapping):
             yield from _texts(value)
         elif key in _NAMING:
-            yield from ((key, x) for x in (value if isinstance(value, list) else [value])
-                        if isinstance(x, str))  # fmt: skip
+            yield from (
+                (key, x)
+                for x in (value if isinstance(value, list) else [value])
+                if isinstance(x, str)
+            )
 
 
 _NAMING = (*trust_check.CODE, "weights", "network", "preset", "trace", "availability")

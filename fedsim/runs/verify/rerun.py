@@ -176,8 +176,10 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
         elif recorded.done and last == len(recorded.rounds) and not (server.done and done <= last):
             over = "" if differs else f"the run goes on after round {last}, the last recorded one"
         words: dict[str, Any] = {"span": (span.first, last), "begun": begun, "over": over}
-        frames = {name: table[table["round"].between(span.first, min(last, done))]
-                for name, table in records.frames().items()}  # fmt: skip
+        frames = {
+            name: table[table["round"].between(span.first, min(last, done))]
+            for name, table in records.frames().items()
+        }
         if recorded.done and server.done and done == len(recorded.rounds) and not over:
             description = describe_run(config, server.trainer)
             summary = summary_of(description, records, server)
@@ -234,9 +236,13 @@ def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:
     }
     for whose, (one, other) in parts.items():
         of_process = {name for name in one if name.startswith("under-way/") or "channel" in name}
-        if wrong := sorted(name for name in {*one} - of_process if name not in other
-                           or one[name].dtype != other[name].dtype
-                           or not torch.equal(one[name].cpu(), other[name].cpu())):  # fmt: skip
+        if wrong := sorted(
+            name
+            for name in {*one} - of_process
+            if name not in other
+            or one[name].dtype != other[name].dtype
+            or not torch.equal(one[name].cpu(), other[name].cpu())
+        ):
             yield f"final: {wrong[0]} of {whose} is another one {_AGAIN}"
             return
 
@@ -252,7 +258,7 @@ def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
 
 def client_differences(
     number: int, recorded: list[dict[str, Any]], repeated: list[dict[str, Any]]
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """The differences between a round's clients, or the digests of their messages."""
     one, other = ([row["client"] for row in rows] for rows in (recorded, repeated))
     if one != other:

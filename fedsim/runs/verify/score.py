@@ -74,9 +74,10 @@ def settings_differences(recorded: RecordedRun, config: RunConfig) -> Iterator[s
     yield from value_differences("summary.json", recorded.summary, columns, Shares(), where)
     trained = {k: x for k, x in config.filled().items() if x is not None}
     stored = {
-        name: x for name, x in (recorded.summary.get(TRAINED) or {}).items()
+        name: x
+        for name, x in (recorded.summary.get(TRAINED) or {}).items()
         if name not in ("lr", "momentum")  # the optimizer's, which may be the task's
-    }  # fmt: skip
+    }
     yield from value_differences("summary.json: settings", stored, trained, Shares(), where)
     for name in ("lr", "momentum"):
         value, expected = (recorded.summary.get(TRAINED) or {}).get(name), trained.get(name)

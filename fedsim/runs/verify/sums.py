@@ -18,9 +18,10 @@ def sum_differences(recorded: RecordedRun) -> Iterator[str]:
     """Where a round's columns are not the sums over its clients' rows, or its digest not theirs."""
     rounds, clients = recorded.rounds.set_index("round"), recorded.clients
     both = [
-        name for name in rounds.columns
+        name
+        for name in rounds.columns
         if name in clients.columns and (name.endswith("_bits") or name in _SUMS)
-    ]  # fmt: skip
+    ]
     totals = clients.groupby("round")[both].sum()
     if more := sorted({*totals.index} - {*rounds.index}):
         yield f"clients.parquet has round {more[0]}, which rounds.parquet lacks"
@@ -29,9 +30,11 @@ def sum_differences(recorded: RecordedRun) -> Iterator[str]:
     for direction in ("up", "down"):  # a sampler's requests are in no client's row
         if f"{direction}_sampler_bits" in rounds:
             totals[f"{direction}_wire_bits"] += rounds[f"{direction}_sampler_bits"]
-    wrong = [(number, name) for name in both for number in rounds.index[
-        rounds[name].notna() & (rounds[name] != totals[name])
-    ]]  # fmt: skip
+    wrong = [
+        (number, name)
+        for name in both
+        for number in rounds.index[rounds[name].notna() & (rounds[name] != totals[name])]
+    ]
     for number, name in sorted(wrong):
         value, total = rounds.loc[number, name], totals.loc[number, name]
         yield f"round {number}: {name} is {value:g}, and {total:g} over its clients"

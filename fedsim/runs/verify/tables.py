@@ -64,9 +64,12 @@ class Shares:
 
 
 def row_differences(
-    recorded: pd.DataFrame, repeated: pd.DataFrame, shares: Shares,
-    name: Callable[[Any], str], where: str = "in the replay",
-) -> Iterator[str]:  # fmt: skip
+    recorded: pd.DataFrame,
+    repeated: pd.DataFrame,
+    shares: Shares,
+    name: Callable[[Any], str],
+    where: str = "in the replay",
+) -> Iterator[str]:
     """Where tables of as many rows differ, of each column the first row.
 
     Args:

@@ -58,9 +58,12 @@ def folders(path: Path) -> list[Path]:
 
 
 def verify(
-    folder: Path, span: Span | None = None, code: Collection[str] = (), data: str | None = None,
+    folder: Path,
+    span: Span | None = None,
+    code: Collection[str] = (),
+    data: str | None = None,
     files: Collection[str] = (),
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     """The verdict on the run in ``folder``; nothing in it is changed.
 
     If a table or a message differs, nothing is replayed or run again, because both would be
@@ -123,7 +126,7 @@ def _model(recorded: RecordedRun) -> Iterator[str]:
 
 def _by_settings(
     verdict: Verdict, recorded: RecordedRun, span: Span | None, allowed: Permissions
-) -> None:  # fmt: skip
+) -> None:
     """What needs the run's settings: these themselves, its score, its messages, its rounds.
 
     That a run cannot be set up here is a remark, and a failure where it is to be run again.

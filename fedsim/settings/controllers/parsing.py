@@ -65,11 +65,12 @@ def controller_text(controller: Any) -> str:
             "(fedsim.settings.controllers)"
         )
     arguments = [
-        f"{f.name}={getattr(controller, f.name)!r}" if f.default is not MISSING
+        f"{f.name}={getattr(controller, f.name)!r}"
+        if f.default is not MISSING
         else repr(getattr(controller, f.name))
         for f in fields(controller)
         if getattr(controller, f.name) != f.default
-    ]  # fmt: skip
+    ]
     return f"{name}({', '.join(arguments)})" if arguments else name
 
 

@@ -108,4 +108,3 @@ class DelayFirst:
             n = min(max(1, round(1 / sparsity)), self.longest, max(1, round(left)))
             return Action(n, min(1.0, n * sparsity)), memory
         return Action(1, sparsity), memory
-

@@ -65,10 +65,12 @@ def sampler_text(sampler: Sampler) -> str:
             "processes find it"
         )
     arguments = [
-        f"{f.name}={_shown(getattr(sampler, f.name))}" if f.default is not MISSING
+        f"{f.name}={_shown(getattr(sampler, f.name))}"
+        if f.default is not MISSING
         else _shown(getattr(sampler, f.name))
-        for f in fields(sampler) if getattr(sampler, f.name) != f.default
-    ]  # fmt: skip
+        for f in fields(sampler)
+        if getattr(sampler, f.name) != f.default
+    ]
     return f"{name}({', '.join(arguments)})" if arguments else name
 
 
@@ -101,9 +103,7 @@ def _load_own(place: str) -> Sampler:
     return sampler
 
 
-def _construct(
-    make: Callable[..., Sampler], of: type[Sampler], call: Call, typed: str
-) -> Sampler:
+def _construct(make: Callable[..., Sampler], of: type[Sampler], call: Call, typed: str) -> Sampler:
     """The sampler with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
     try:

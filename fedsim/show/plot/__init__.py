@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from fedsim.show.plot.ranks import critical_difference
 
 __all__ = [
-    "budget", "critical_difference", "curves", "matrix", "over_bandwidths", "pareto", "partition",
-    "plain_ticks", "save", "without_rc",
-]  # fmt: skip
+    "budget",
+    "critical_difference",
+    "curves",
+    "matrix",
+    "over_bandwidths",
+    "pareto",
+    "partition",
+    "plain_ticks",
+    "save",
+    "without_rc",
+]
 
 make_lazy(__name__)

@@ -15,10 +15,16 @@ if TYPE_CHECKING:  # torch comes with the controllers
 
 
 def curves(
-    rounds: pd.DataFrame, x: Literal["iteration", "up_bits"] = "iteration", y: str = "metric",
-    name: str | None = None, bits: Bits = "wire", *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    rounds: pd.DataFrame,
+    x: Literal["iteration", "up_bits"] = "iteration",
+    y: str = "metric",
+    name: str | None = None,
+    bits: Bits = "wire",
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """Learning curves, a line per cell, the mean over its seeds, with the seeds' range as a band.
 
     With one method, colour shows p and line style n. With several, colour and marker show the
@@ -52,9 +58,14 @@ def curves(
 
 
 def pareto(
-    runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up", *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    runs: pd.DataFrame,
+    bits: Bits = "wire",
+    budget_of: str = "up",
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """Final metric over the bits of a client of every round: a point per cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
@@ -79,10 +90,15 @@ def pareto(
 
 
 def budget(
-    rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire",
-    budget_of: str = "up", *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    rounds: pd.DataFrame,
+    name: str | None = None,
+    bits: Bits = "wire",
+    budget_of: str = "up",
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """The metric that each method has within a budget of bits, by its best cell.
 
     For B bits on the axis, a step is the best cell (n, p) of the method, each with its last
@@ -111,9 +127,14 @@ def budget(
 
 
 def over_bandwidths(
-    times: "Bandwidths", rounds: pd.DataFrame, target: float, *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    times: "Bandwidths",
+    rounds: pd.DataFrame,
+    target: float,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """The simulated time to a target over the bandwidth of every client, a line per method.
 
     A method's line is that of its fastest cell (n, p) at each bandwidth; the bar above says which

@@ -69,8 +69,11 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
         heights = spread_labels(places[order, 1], _HIGH * style.small)
         offsets = {int(k): (9.0, h - places[k, 1]) for k, h in zip(order, heights, strict=True)}
     else:
-        lines = [_covered(to_paper(marks.corners) * points, marks, style)
-                 for marks in chart.marks if len(marks.x)]  # fmt: skip
+        lines = [
+            _covered(to_paper(marks.corners) * points, marks, style)
+            for marks in chart.marks
+            if len(marks.x)
+        ]
         offsets, clear = _where_room_is(
             places, sizes, np.concatenate(lines), frame, 4 + 4 * style.scale
         )
@@ -80,10 +83,17 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
         far = joined or np.hypot(dx + side[0] * wide, dy + (side[1] - 0.5) * high) > 1.2 * high
         arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "shrinkA": 0, "shrinkB": 1}
         axes.annotate(
-            text.replace("$", r"\$"), end, (dx, dy), textcoords="offset points",
-            fontsize=style.small, color=readable(colour), va="center", ha="left",
-            annotation_clip=False, arrowprops=arrow | {"relpos": side} if far else None,
-        )  # fmt: skip
+            text.replace("$", r"\$"),
+            end,
+            (dx, dy),
+            textcoords="offset points",
+            fontsize=style.small,
+            color=readable(colour),
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            arrowprops=arrow | {"relpos": side} if far else None,
+        )
     return clear
 
 
@@ -112,9 +122,12 @@ def spread_labels(heights: np.ndarray, step: float) -> np.ndarray:
 
 
 def _where_room_is(
-    ends: np.ndarray, sizes: Sequence[tuple[float, float]], target: np.ndarray, frame: _Box,
+    ends: np.ndarray,
+    sizes: Sequence[tuple[float, float]],
+    target: np.ndarray,
+    frame: _Box,
     gap: float,
-) -> tuple[dict[int, tuple[float, float]], bool]:  # fmt: skip
+) -> tuple[dict[int, tuple[float, float]], bool]:
     """Each name at the side of its end where the fewest points and names are, in points from it.
 
     And whether no name lies on what is drawn, on another name or outside of the axes.

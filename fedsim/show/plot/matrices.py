@@ -28,9 +28,14 @@ _STEPS = 40  # of the scale of colours
 
 
 def matrix(
-    runs: pd.DataFrame, value: str = "metric", method: str | None = None, *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    runs: pd.DataFrame,
+    value: str = "metric",
+    method: str | None = None,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
     2018: a row per communication delay n, a column per fraction of entries sent p (a density:
     the paper calls p the gradient sparsity).
@@ -63,9 +68,12 @@ def matrix(
 
 
 def heatmap(
-    shown: Heat, ax: Axes | None = None, figsize: tuple[float, float] | None = None,
-    style: StyleName = "screen", panels: Collection[str] | None = None,
-) -> Axes:  # fmt: skip
+    shown: Heat,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+    panels: Collection[str] | None = None,
+) -> Axes:
     """`shown` on axes, the first panel's, which come back; arguments as of `matrix`.
 
     Args:
@@ -77,8 +85,10 @@ def heatmap(
     grids = {name: shown.panels[name] for name in (shown.panels if panels is None else panels)}
     if ax is not None:
         if len(grids) > 1:
-            raise UsageError(f"ax is given for {len(grids)} methods: name one of {', '.join(grids)}"
-                             " with method=...")  # fmt: skip
+            raise UsageError(
+                f"ax is given for {len(grids)} methods: name one of {', '.join(grids)}"
+                " with method=..."
+            )
         (grid,) = grids.values()
         image = _panel(ax, grid, shown, look, ax.bbox.width / whole_of(ax).dpi)
         _scale_beside(image, [ax], shown, look)
@@ -141,9 +151,14 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
     places = shown.shades.place(grid.values)
     edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
     image = axes.pcolormesh(
-        *edges, np.ma.masked_invalid(places), cmap=colours, vmin=0, vmax=1, edgecolors="face",
+        *edges,
+        np.ma.masked_invalid(places),
+        cmap=colours,
+        vmin=0,
+        vmax=1,
+        edgecolors="face",
         linewidth=0.2,
-    )  # fmt: skip
+    )
     axes.set(xlim=edges[0][[0, -1]], ylim=edges[1][[-1, 0]])
     axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
     axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
@@ -167,8 +182,15 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
             hatch = "xxx" if failed else "///"
             axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch=hatch, ec="#bbbbbb", lw=0))
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            axes.text(column, row, grid.absence(at), ha="center", va="center",
-                      fontsize=min(9, look.small), bbox=box)  # fmt: skip
+            axes.text(
+                column,
+                row,
+                grid.absence(at),
+                ha="center",
+                va="center",
+                fontsize=min(9, look.small),
+                bbox=box,
+            )
             continue
         ink = shown.shades.ink(value)
         if shown.fewer(grid, at):
@@ -187,12 +209,25 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
             continue
         axes.text(column, row, text, fontsize=large, va="bottom", **style)
         note = "\n".join(notes) + (f", {failed} failed" if failed and not look.column else "")
-        axes.annotate(note, at[::-1], (0, -1 if look.column else -4), textcoords="offset points",
-                      fontsize=size, va="top", **style)  # fmt: skip
+        axes.annotate(
+            note,
+            at[::-1],
+            (0, -1 if look.column else -4),
+            textcoords="offset points",
+            fontsize=size,
+            va="top",
+            **style,
+        )
     # NaN parts line from line, white on a darker edge.
     parts = [[*line, (np.nan, np.nan)] for line in joints(grid)]
     for colour, wide, alpha in (("black", 2.2, 0.5), ("white", 1.0, 1.0)):
         if parts:
-            axes.plot(*np.concatenate(parts).T, color=colour, lw=wide, alpha=alpha,
-                      solid_capstyle="round", in_layout=False)  # fmt: skip
+            axes.plot(
+                *np.concatenate(parts).T,
+                color=colour,
+                lw=wide,
+                alpha=alpha,
+                solid_capstyle="round",
+                in_layout=False,
+            )
     return image

@@ -24,9 +24,15 @@ from fedsim.show.plot.styles import Style, StyleName, style_of
 
 _MARKERS = "osD^vPX*"
 _LINES: Sequence[Any] = (
-    "-", "--", "-.", ":", (0, (3, 4)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 4)),
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (3, 4)),
+    (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (1, 4)),
     (0, (4, 1, 4, 1, 1, 1)),
-)  # fmt: skip
+)
 _MOST = 40  # marks of a line; of more points, some have one
 BAR = 0.75  # of a row
 DPI = 300
@@ -35,8 +41,11 @@ DPI = 300
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
 _FILES: Any = {
-    "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "fedsim",
-}  # fmt: skip
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fedsim",
+}
 _SETTINGS = threading.Lock()  # matplotlib's are global
 
 
@@ -99,9 +108,11 @@ def drawing(width: float, height: float) -> Drawing:
 
 
 def drawn(
-    chart: Chart, ax: Axes | None = None, figsize: tuple[float, float] | None = None,
+    chart: Chart,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
     style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+) -> Axes:
     """Draws `chart` on axes and returns them; arguments as of `fedsim.plot.curves`.
 
     Names are in a legend: at the side of a figure on a screen or a page, below a figure in a paper,
@@ -114,9 +125,12 @@ def drawn(
 
 
 def _drawn(
-    chart: Chart, ax: Axes | None, figsize: tuple[float, float] | None, style: StyleName,
+    chart: Chart,
+    ax: Axes | None,
+    figsize: tuple[float, float] | None,
+    style: StyleName,
     named: bool,
-) -> tuple[Axes, bool]:  # fmt: skip
+) -> tuple[Axes, bool]:
     """Axes with the chart, and whether names next to lines are clear of all lines.
 
     ``named``: whether names may be written next to lines.
@@ -184,16 +198,24 @@ def _legend(axes: Axes, entries: Sequence[str], look: Style, outside: bool) -> N
     handles = axes.get_legend_handles_labels()
     if not look.column:  # two columns where one would be longer than the figure
         whole_of(axes).legend(
-            *handles, loc="outside right center", frameon=False,
+            *handles,
+            loc="outside right center",
+            frameon=False,
             fontsize=min(9 if len(entries) <= 18 else 7, look.small + 0.5),
             ncols=1 + len(entries) // 28,
-        )  # fmt: skip
+        )
         return
     columns = _columns(entries, look, whole_of(axes).get_figwidth())
     whole_of(axes).legend(
-        *handles, loc="outside lower center", frameon=False, fontsize=look.small, ncols=columns,
-        handlelength=1.6, columnspacing=1.0, borderpad=0,
-    )  # fmt: skip
+        *handles,
+        loc="outside lower center",
+        frameon=False,
+        fontsize=look.small,
+        ncols=columns,
+        handlelength=1.6,
+        columnspacing=1.0,
+        borderpad=0,
+    )
 
 
 def _columns(entries: Sequence[str], look: Style, inches: float) -> int:
@@ -212,13 +234,23 @@ def _lead(axes: Axes, strip: Strip, look: Style) -> None:
     for start, end, name in strip.spans:
         edge = strip.looks[name].colour  # shows what leads at a single point
         axes.broken_barh(
-            [(start, end - start)], (1.02, 0.035), facecolor=edge, edgecolor=edge, lw=1,
-            transform=axes.get_xaxis_transform(), clip_on=False,
-        )  # fmt: skip
+            [(start, end - start)],
+            (1.02, 0.035),
+            facecolor=edge,
+            edgecolor=edge,
+            lw=1,
+            transform=axes.get_xaxis_transform(),
+            clip_on=False,
+        )
     axes.annotate(
-        f"{strip.name} ", (0, 1.0375), xycoords="axes fraction", fontsize=look.small, ha="right",
-        va="center", annotation_clip=False,
-    )  # fmt: skip
+        f"{strip.name} ",
+        (0, 1.0375),
+        xycoords="axes fraction",
+        fontsize=look.small,
+        ha="right",
+        va="center",
+        annotation_clip=False,
+    )
 
 
 def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
@@ -235,10 +267,17 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
         few = len(x) <= _MOST * scale
         step: Any = max(1, len(x) // 8) if not few else range(len(x) - 1) if steps else 1
         axes.plot(
-            x, y, drawstyle="steps-post" if steps else "default", lw=scale * marks.width,
-            marker=symbol, markersize=scale * marks.size, markevery=step,
-            linestyle=_LINES[look.place % len(_LINES)], zorder=2 if symbol else 1, **style,
-        )  # fmt: skip
+            x,
+            y,
+            drawstyle="steps-post" if steps else "default",
+            lw=scale * marks.width,
+            marker=symbol,
+            markersize=scale * marks.size,
+            markevery=step,
+            linestyle=_LINES[look.place % len(_LINES)],
+            zorder=2 if symbol else 1,
+            **style,
+        )
         if (ranges := marks.ranges) is not None:
             ends = y - ranges[0], y + ranges[1]
             axes.fill_between(x, *ends, color=look.colour, alpha=0.15, lw=0)
@@ -250,17 +289,23 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
     for mask, face in ((~hollow, look.colour), (hollow, "none")):
         if mask.any():  # all by errorbar: the legend has one kind of artist after the other
             axes.errorbar(
-                x[mask], y[mask], None if bars is None else bars[:, mask], linestyle="",
-                marker=symbol, markersize=scale * marks.size, markeredgecolor=edge,
-                markeredgewidth=scale * wide, markerfacecolor=face, elinewidth=1.5 * scale,
-                zorder=2, **style,
-            )  # fmt: skip
+                x[mask],
+                y[mask],
+                None if bars is None else bars[:, mask],
+                linestyle="",
+                marker=symbol,
+                markersize=scale * marks.size,
+                markeredgecolor=edge,
+                markeredgewidth=scale * wide,
+                markerfacecolor=face,
+                elinewidth=1.5 * scale,
+                zorder=2,
+                **style,
+            )
             style["label"] = "_"
 
 
-def _scale(
-    axes: Axes, which: Literal["x", "y"], axis: Axis, look: Style, inches: float
-) -> None:
+def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis, look: Style, inches: float) -> None:
     """The scale, the ends, the ticks and the title of one axis, which is so long."""
     ticked = axes.xaxis if which == "x" else axes.yaxis
     if axis.rows:

@@ -17,9 +17,12 @@ _ROOM = 0.62  # of the size of letters: the width of a digit
 
 
 def partition(
-    held: pd.DataFrame, *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    held: pd.DataFrame,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """How many samples of each label a client holds: a row per label, a column per client.
 
     A cell is the darker the more samples it has, and white where it has none; where there is room,
@@ -43,8 +46,10 @@ def partition(
     look = style_of(style)
     numbers = np.asarray(held, float)
     if not numbers.size or numbers.ndim != 2 or not (numbers >= 0).all():
-        raise UsageError(f"held has the shape {numbers.shape}: partition() takes numbers of "
-                         "samples from 0 up, a row per client and a column per label")  # fmt: skip
+        raise UsageError(
+            f"held has the shape {numbers.shape}: partition() takes numbers of "
+            "samples from 0 up, a row per client and a column per label"
+        )
     clients, labels = numbers.shape
     if ax is None:
         usual = (look.width + 1.4, 1.2 + min(4.0, 0.28 * labels))
@@ -72,8 +77,16 @@ def partition(
         for (row, column), count in np.ndenumerate(numbers.T):
             if count:
                 colour = ink(colours(image.norm(count)))
-                axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=colour,
-                          fontsize=size, in_layout=False)  # fmt: skip
+                axes.text(
+                    column,
+                    row,
+                    f"{count:.0f}",
+                    ha="center",
+                    va="center",
+                    color=colour,
+                    fontsize=size,
+                    in_layout=False,
+                )
     if ax is None and look.titled and (text := held.attrs.get("title")):
         title(whole_of(axes), text, look)
     return axes

@@ -12,9 +12,12 @@ _BAR = 0.28  # of a line of text: how far one bar is from the next
 
 
 def critical_difference(
-    comparison: Comparison, *,
-    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
-) -> Axes:  # fmt: skip
+    comparison: Comparison,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:
     """Draws the mean ranks of methods, the best at the left, as Demsar 2006, figure 1.
 
     A thick bar joins methods whose mean ranks Nemenyi's test at 5 % does not tell apart; a line
@@ -58,28 +61,42 @@ def critical_difference(
     axes.tick_params(labelsize=look.font)
     length = min(comparison.critical_difference, count - 1)
     axes.plot([1, 1 + length], [-1.7, -1.7], color="black", lw=1.5 * look.scale, marker="|")
-    axes.annotate(f"CD = {comparison.critical_difference:.2f}", (1 + length, -1.7),
-                  xytext=(6, 0), textcoords="offset points", va="center",
-                  fontsize=look.small)  # fmt: skip
+    axes.annotate(
+        f"CD = {comparison.critical_difference:.2f}",
+        (1 + length, -1.7),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=look.small,
+    )
     for place, group in enumerate(groups):
         ends = ranks[group[0]], ranks[group[-1]]
-        axes.plot(ends, [0.3 + _BAR * place] * 2, color="black", lw=4 * look.scale,
-                  solid_capstyle="round")  # fmt: skip
+        axes.plot(
+            ends, [0.3 + _BAR * place] * 2, color="black", lw=4 * look.scale, solid_capstyle="round"
+        )
     for place, label in enumerate(labels):
         left = place < ceil(count / 2)
         level = bars + 0.4 + (place if left else count - 1 - place)
         end = 1.0 if left else float(count)
-        axes.plot([ranks[label], ranks[label], end], [0, level, level], color="#555555",
-                  lw=look.scale)  # fmt: skip
-        axes.annotate(f"{without_formulas(label)} ({ranks[label]:.2f})", (end, level),
-                      xytext=(-4 if left else 4, 0), textcoords="offset points", va="center",
-                      ha="right" if left else "left", fontsize=look.small,
-                      annotation_clip=False)  # fmt: skip
-    axes.set_xlabel(f"mean rank over {comparison.blocks} blocks; 1 is the best",
-                    fontsize=look.font)  # fmt: skip
+        axes.plot(
+            [ranks[label], ranks[label], end], [0, level, level], color="#555555", lw=look.scale
+        )
+        axes.annotate(
+            f"{without_formulas(label)} ({ranks[label]:.2f})",
+            (end, level),
+            xytext=(-4 if left else 4, 0),
+            textcoords="offset points",
+            va="center",
+            ha="right" if left else "left",
+            fontsize=look.small,
+            annotation_clip=False,
+        )
+    axes.set_xlabel(f"mean rank over {comparison.blocks} blocks; 1 is the best", fontsize=look.font)
     axes.xaxis.set_label_position("bottom")
     if ax is None and look.titled:
-        title(whole_of(axes), ", ".join(
-            dict.fromkeys(map(str, comparison.values.index.get_level_values("task")))
-        ), look)  # fmt: skip
+        title(
+            whole_of(axes),
+            ", ".join(dict.fromkeys(map(str, comparison.values.index.get_level_values("task")))),
+            look,
+        )
     return axes

@@ -59,10 +59,12 @@ class Style:
             return self
         factor = sqrt(share)
         return replace(
-            self, font=round(max(_LEAST, factor * self.font), 1),
-            small=round(max(_LEAST, factor * self.small), 1), scale=factor * self.scale,
+            self,
+            font=round(max(_LEAST, factor * self.font), 1),
+            small=round(max(_LEAST, factor * self.small), 1),
+            scale=factor * self.scale,
             column=self.column or size[0] < _NARROW,
-        )  # fmt: skip
+        )
 
 
 STYLES: Mapping[str, Style] = {

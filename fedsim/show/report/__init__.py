@@ -20,10 +20,12 @@ _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
 
 def report(
-    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    *directories: Path | str,
+    out: Path | str | None = None,
+    budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and summaries.
 
     The summaries are `summary.csv`, `summary.parquet` and `summary.tex`.
@@ -58,19 +60,23 @@ def report(
 
 
 def write_page(
-    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    *directories: Path | str,
+    out: Path | str | None = None,
+    budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """`report`, without `summary.csv` and `summary.parquet`."""
     return written_page(*read_results(directories, out), budget, columns, budget_of)
 
 
 def summarize(
-    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    *directories: Path | str,
+    out: Path | str | None = None,
+    budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
-) -> tuple[list[dict[str, Any]], Path, Results]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], Path, Results]:
     """`report`; a folder may hold cells of earlier sweeps too.
 
     Returns:
@@ -81,9 +87,12 @@ def summarize(
 
 
 def summarized(
-    results: Results, folder: Path, budget: float | str | None, columns: Sequence[str] | None,
+    results: Results,
+    folder: Path,
+    budget: float | str | None,
+    columns: Sequence[str] | None,
     budget_of: str | None,
-) -> tuple[list[dict[str, Any]], Path]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], Path]:
     """Cells and page as of `summarize`, of results that are read; arguments as of `written`."""
     page = written_page(results, folder, budget, columns, budget_of)
     cells = _cells(results)
@@ -135,10 +144,12 @@ def counted(results: Results, budget_of: str | None = None) -> str:
 
 
 def written_page(
-    results: Results, folder: Path, budget: float | str | None = None,
+    results: Results,
+    folder: Path,
+    budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """The path of the page of `results`, written into `folder` with all that `write` writes."""
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.show.planes import one_celled

@@ -41,9 +41,7 @@ Figure = Chart | Callable[[str], str]
 """A chart; or what gives a figure's element, from its name on the page."""
 
 
-def figures(
-    results: Results, budget: float | None = None, budget_of: str = "up"
-) -> list[Section]:
+def figures(results: Results, budget: float | None = None, budget_of: str = "up") -> list[Section]:
     """The sections that show the runs that are done, the answer first; none where none is.
 
     Args:

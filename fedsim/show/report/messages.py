@@ -12,9 +12,10 @@ from fedsim.show.style import cell_label, looks
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
 _BESIDE = {
-    "buffers": ("up_buffer_bits", "#66ccee"), "reports": ("up_report_bits", "#aa3377"),
+    "buffers": ("up_buffer_bits", "#66ccee"),
+    "reports": ("up_report_bits", "#aa3377"),
     "sampler": ("up_sampler_bits", "#228833"),
-}  # fmt: skip
+}
 _LANES = 0.75  # how much of a row its marks spread over
 _LAYERS = (
     "A row per tensor of the model, in its order; a mark per cell that does not send all: the mean "
@@ -83,11 +84,18 @@ def layers(table: pd.DataFrame) -> Chart | None:
             for tensor, density, sent, entries in shown.itertuples()
         ]
         height = _LANES * ((lane + 0.5) / len(partial) - 0.5)
-        marks.append(Marks(
-            x=list(100 * shown["density"]), y=np.flatnonzero(densities["density"] > 0) + height,
-            kind="points", look=styles[cell], name=named[cell], texts=texts, direct_label=False,
-            size=6 if len(partial) < 3 else 5,
-        ))  # fmt: skip
+        marks.append(
+            Marks(
+                x=list(100 * shown["density"]),
+                y=np.flatnonzero(densities["density"] > 0) + height,
+                kind="points",
+                look=styles[cell],
+                name=named[cell],
+                texts=texts,
+                direct_label=False,
+                size=6 if len(partial) < 3 else 5,
+            )
+        )
     x = Axis("entries sent per message (% of the tensor)", "percent")
     row = max(0.25, min(0.1 + 0.06 * len(partial), 1.0, 25 / len(order)))  # inches
     y = Axis(rows=[str(tensor) for tensor in order], height=row)

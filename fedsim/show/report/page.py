@@ -128,9 +128,7 @@ def generated(text: str) -> Generated | None:
     return Generated(float(parts[3]) if parts[3] else None, parts[4])
 
 
-def document(
-    title: str, intro: str, sections: Sequence[Section], kind: str, head: str = ""
-) -> str:
+def document(title: str, intro: str, sections: Sequence[Section], kind: str, head: str = "") -> str:
     """A page of the report's look: a heading, words, links to the sections, the sections.
 
     Args:
@@ -165,9 +163,11 @@ def _terms(results: Results) -> str:
     )
     symbol = delay_symbol(runs)
     delay = (
-        "the communication delay n, the local iterations between two messages" if symbol == "n"
+        "the communication delay n, the local iterations between two messages"
+        if symbol == "n"
         else "E, the epochs of its own samples that a client trains between two messages"
-        if symbol == "E" else "the simulated seconds that a client trains between two messages"
+        if symbol == "E"
+        else "the simulated seconds that a client trains between two messages"
     )
     sparsity = "p/n is the total sparsity"
     sparsity += "" if symbol == "n" else ", with n the mean of the clients' local iterations"
@@ -181,11 +181,16 @@ def _terms(results: Results) -> str:
         f"parameter in every iteration.{framing_told(runs)}"
     )
     rounds = results.rounds
-    if "used_iterations" in rounds and (
-        (rounds["used_iterations"] < rounds["local_iterations"]) & (rounds["clients"] > 0)
-    ).any():
-        mean = "their mean" if symbol != "n" else (
-            "the fastest client's; the ratio goes by the mean over clients"
+    if (
+        "used_iterations" in rounds
+        and (
+            (rounds["used_iterations"] < rounds["local_iterations"]) & (rounds["clients"] > 0)
+        ).any()
+    ):
+        mean = (
+            "their mean"
+            if symbol != "n"
+            else ("the fastest client's; the ratio goes by the mean over clients")
         )
         text += f" Where clients did unlike numbers of iterations, these are {mean}."
     if sends_less_per_client(runs).any():

@@ -67,9 +67,10 @@ def summary(results: Results) -> str:
     table = _rows_shown(headings, rows, "Summary table", summary_meanings(results.runs))
     if averaged:
         single = _rows_shown(
-            *summary_texts(results.runs, per_seed=True), "Table of single runs",
+            *summary_texts(results.runs, per_seed=True),
+            "Table of single runs",
             summary_meanings(results.runs, per_seed=True),
-        )  # fmt: skip
+        )
         table += f"<details><summary>A row per run</summary>{single}</details>"
     return f'{table}{not_used}<p class="note">{note}</p>'
 

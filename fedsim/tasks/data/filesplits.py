@@ -69,9 +69,7 @@ def identity(spec: str) -> str:
     return f"{name}@{spec[-16:]}"
 
 
-def shards(
-    spec: str, labels: NDArray[Any], clients: int, seed: int
-) -> list[NDArray[np.int64]]:
+def shards(spec: str, labels: NDArray[Any], clients: int, seed: int) -> list[NDArray[np.int64]]:
     """The samples of each client, ascending, as in the file.
 
     Args:

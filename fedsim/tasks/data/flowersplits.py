@@ -122,9 +122,10 @@ def check_arguments(spec: str, call: Call) -> dict[str, Any]:
         )
     filled = (_COUNT, "seed", "partition_sizes" if call.name.startswith("Inner") else "")
     lacking = [
-        name for name, one in takes.items()
+        name
+        for name, one in takes.items()
         if one.default is one.empty and name not in arguments and name not in filled
-    ]  # fmt: skip
+    ]
     if lacking:
         raise UsageError(f"{prefix}: it lacks {', '.join(lacking)}")
     return arguments
@@ -176,9 +177,12 @@ def build_partitioner(spec: str, call: Call, clients: int, samples: int, seed: i
 
 
 def deal(
-    partitioner: Partitioner, spec: str, columns: Mapping[str, NDArray[Any]],
-    order: NDArray[np.int64], clients: int,
-) -> list[NDArray[np.int64]]:  # fmt: skip
+    partitioner: Partitioner,
+    spec: str,
+    columns: Mapping[str, NDArray[Any]],
+    order: NDArray[np.int64],
+    clients: int,
+) -> list[NDArray[np.int64]]:
     """The samples of each client, ascending, as a partitioner deals them.
 
     Args:

@@ -60,9 +60,7 @@ def read_idx(name: str, folder: Path | None, download: bool) -> Images:
 
     def ending() -> str | None:
         """What follows the names of the files; None where not all are there."""
-        forms = (
-            e for e in ("", ".gz") if all((raw / f"{file}{e}").is_file() for file in ARRAYS)
-        )
+        forms = (e for e in ("", ".gz") if all((raw / f"{file}{e}").is_file() for file in ARRAYS))
         return next(forms, None)
 
     if ending() is None and download:

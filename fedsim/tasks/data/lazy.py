@@ -55,9 +55,13 @@ class Lazy:
     """
 
     def __init__(
-        self, task: str, dataset: MapStyle, columns: Columns = Columns(),  # noqa: B008 - frozen
-        collate: Collate | None = None, numbers: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        task: str,
+        dataset: MapStyle,
+        columns: Columns = Columns(),  # noqa: B008 - frozen
+        collate: Collate | None = None,
+        numbers: Tensor | None = None,
+    ) -> None:
         self.task, self.dataset, self.columns = task, dataset, columns
         self.collate, self.numbers = collate, numbers
         self._draws = False

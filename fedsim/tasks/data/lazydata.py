@@ -137,9 +137,14 @@ def is_data(value: Any) -> bool:
 
 
 def read_lazily(
-    task: str, train: Source, test: Source | float, source: str, named: Columns, groups: Groups,
+    task: str,
+    train: Source,
+    test: Source | float,
+    source: str,
+    named: Columns,
+    groups: Groups,
     augment: Augment | None,
-) -> Data:  # fmt: skip
+) -> Data:
     """The ``Data`` of two data sets, or of one and the fraction of it that is held out.
 
     Raises as ``lazy_data`` does, and ``UsageError`` where ``groups`` is a column.

@@ -170,9 +170,12 @@ def is_given(spec: str) -> bool:
 
 
 def split(
-    labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int,
+    labels: NDArray[np.integer[Any]],
+    clients: int,
+    spec: str,
+    seed: int,
     feature: NDArray[np.floating[Any]] | None = None,
-) -> Sequence[NDArray[np.int64]]:  # fmt: skip
+) -> Sequence[NDArray[np.int64]]:
     """Deal the samples to the clients.
 
     Args:
@@ -322,9 +325,13 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
 
 
 def _by_label(
-    parsed: _Spec, spec: str, labels: NDArray[Any], order: NDArray[np.int64], clients: int,
+    parsed: _Spec,
+    spec: str,
+    labels: NDArray[Any],
+    order: NDArray[np.int64],
+    clients: int,
     seed: int,
-) -> list[NDArray[np.int64]]:  # fmt: skip
+) -> list[NDArray[np.int64]]:
     """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
     flower = flowersplits.flower(spec)
     count, drawn = int(parsed.value), {"shuffle": False, "seed": seed}

@@ -173,9 +173,14 @@ def held_out_numbers(task: str, total: int, share: float) -> tuple[np.ndarray, n
 
 
 def data(
-    task: str, what: str, train: SampleSet, test: SampleSet, classes: bool,
-    augment: Callable[[Tree, Generator], Tree] | None = None, read: Sequence[SampleSet] = (),
-) -> Data:  # fmt: skip
+    task: str,
+    what: str,
+    train: SampleSet,
+    test: SampleSet,
+    classes: bool,
+    augment: Callable[[Tree, Generator], Tree] | None = None,
+    read: Sequence[SampleSet] = (),
+) -> Data:
     """The ``Data`` of two parts.
 
     Args:
@@ -202,10 +207,14 @@ def data(
         )
     x = map_leaves(_inputs, train.x)
     x_test = map_leaves(
-        lambda train_leaf, test_leaf: Pixels(test_leaf, train_leaf.mean, train_leaf.std)
-        if isinstance(train_leaf, Pixels) else test_leaf,
-        x, test.x,
-    )  # fmt: skip
+        lambda train_leaf, test_leaf: (
+            Pixels(test_leaf, train_leaf.mean, train_leaf.std)
+            if isinstance(train_leaf, Pixels)
+            else test_leaf
+        ),
+        x,
+        test.x,
+    )
     try:
         map_leaves(partial(_check_targets, task), train.y, test.y)
     except ValueError as error:
@@ -248,9 +257,13 @@ def parts_digest(parts: Iterable[SampleSet]) -> str:
         False
     """
     return _digest(
-        x for part in parts for tree in (part.x, part.y, part.groups) if tree is not None
-        for path, leaf in named_leaves(tree) for x in (path, np.asarray(leaf))
-    )  # fmt: skip
+        x
+        for part in parts
+        for tree in (part.x, part.y, part.groups)
+        if tree is not None
+        for path, leaf in named_leaves(tree)
+        for x in (path, np.asarray(leaf))
+    )
 
 
 def shards_digest(shards: Sequence[Any]) -> str:

@@ -12,9 +12,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.optional import first_line
 
 
-def first_present(
-    task: str, folder: Path | None, names: Sequence[tuple[str, ...]]
-) -> list[Path]:
+def first_present(task: str, folder: Path | None, names: Sequence[tuple[str, ...]]) -> list[Path]:
     """The files of the first set of names below `folder` that is whole, each plain or as `.gz`.
 
     Raises:

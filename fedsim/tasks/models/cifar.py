@@ -37,8 +37,10 @@ def resnet(depth: int) -> nn.Module:
     """
     block = torchvision("models.resnet", f"cifar_resnet{depth}").BasicBlock
     layers: list[nn.Module] = [
-        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True)
-    ]  # fmt: skip
+        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(inplace=True),
+    ]
     before = 16
     for channels in (16, 32, 64):
         new = channels - before

@@ -47,8 +47,9 @@ class Layer(nn.Module):
         """Outputs (T, B, hidden) of inputs (T, B, inputs)."""
         zero = x.new_zeros(1, x.shape[1], self.hidden)
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        outputs: Tensor = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training,
-                                     False, False)[0]  # fmt: skip
+        outputs: Tensor = torch.lstm(
+            x, (zero, zero), weights, True, 1, 0.0, self.training, False, False
+        )[0]
         return outputs
 
 

@@ -108,9 +108,7 @@ class Adapted(nn.Module):
         ['a', 'b']
     """
 
-    def __init__(
-        self, linear: nn.Linear, rank: int, scale: float, train_a: bool = True
-    ) -> None:
+    def __init__(self, linear: nn.Linear, rank: int, scale: float, train_a: bool = True) -> None:
         super().__init__()
         self.linear, self.scale = linear.requires_grad_(False), scale
         self.a = nn.Parameter(torch.empty(rank, linear.in_features), requires_grad=train_a)

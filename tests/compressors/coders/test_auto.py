@@ -83,9 +83,17 @@ def test_numbers_are_a_format() -> None:
     """Messages in store name their code by its number: new ones go to the end."""
     names = [type(code).__name__ for code in CANDIDATES]
     assert names[:10] == [
-        "Golomb", "Golomb", "Golomb", "EliasGamma", "EliasDelta", "EliasOmega", "RunLength",
-        "Bitmap", "Fixed", "Delta16",
-    ]  # fmt: skip
+        "Golomb",
+        "Golomb",
+        "Golomb",
+        "EliasGamma",
+        "EliasDelta",
+        "EliasOmega",
+        "RunLength",
+        "Bitmap",
+        "Fixed",
+        "Delta16",
+    ]
     assert [code.kind for code in CANDIDATES[:3]] == ["rice", "exact", "fit"]
     assert len(CANDIDATES) <= 256
     assert not any(code.needs_seed for code in CANDIDATES)

@@ -65,8 +65,10 @@ def test_the_naive_scheme_shifts_values() -> None:
     first = int(wrong.nonzero()[0])
     assert first < 60
     assert bool(wrong[first:].all())
-    assert torch.equal(decoded("topk(0.05) | float32 | bloom(0.05, naive)", packet.payload,
-                               {"w": x})["w"], sent.decoded)  # fmt: skip
+    assert torch.equal(
+        decoded("topk(0.05) | float32 | bloom(0.05, naive)", packet.payload, {"w": x})["w"],
+        sent.decoded,
+    )
 
 
 def test_feedback_keeps_what_the_receiver_lacks() -> None:

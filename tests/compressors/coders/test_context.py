@@ -54,10 +54,19 @@ def test_gaps_of_any_length_survive(indices: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("indices", "n"),
-    [([0], 1), ([0, 1, 2, 3], 4), ([0], 2**40), ([2**40 - 1], 2**40), ([0, 2**31], 2**31 + 1),
-     ([0, 2**46 - 1], 2**46), (list(range(4096)), 4096), (list(range(5000)), 5000),
-     (list(range(64)), 6400), (list(range(6336, 6400)), 6400)],
-)  # fmt: skip
+    [
+        ([0], 1),
+        ([0, 1, 2, 3], 4),
+        ([0], 2**40),
+        ([2**40 - 1], 2**40),
+        ([0, 2**31], 2**31 + 1),
+        ([0, 2**46 - 1], 2**46),
+        (list(range(4096)), 4096),
+        (list(range(5000)), 5000),
+        (list(range(64)), 6400),
+        (list(range(6336, 6400)), 6400),
+    ],
+)
 def test_edges(indices: list[int], n: int) -> None:
     there_and_back(np.array(indices, np.int64), n)
 
@@ -77,9 +86,18 @@ def test_a_matrix_of_unlike_rows_and_columns_costs_less(shape: tuple[int, int], 
 
 @pytest.mark.parametrize(
     ("n", "k"),
-    [(400_000, 4000), (400_000, 400), (25_000, 250), (10**6, 10**4), (399_989, 4000),
-     (10**5, 10**4), (5000, 8), (4000, 1001), (10**5, 9 * 10**4)],
-)  # fmt: skip
+    [
+        (400_000, 4000),
+        (400_000, 400),
+        (25_000, 250),
+        (10**6, 10**4),
+        (399_989, 4000),
+        (10**5, 10**4),
+        (5000, 8),
+        (4000, 1001),
+        (10**5, 9 * 10**4),
+    ],
+)
 def test_random_positions_cost_a_bit_more_than_golomb(n: int, k: int) -> None:
     """No grid is worth its cost, and one bit says so; 4 k > n and k < 8 need none."""
     indices = uniform(n, k)
@@ -108,9 +126,12 @@ def _mutated(payload: bytes, rng: np.random.Generator) -> bytes:
 
 @pytest.mark.parametrize(
     ("indices", "n"),
-    [(matrix(50, 80, 0.05), 4000), (uniform(400_000, 400), 400_000),
-     (uniform(50_000, 5000), 50_000)],
-)  # fmt: skip
+    [
+        (matrix(50, 80, 0.05), 4000),
+        (uniform(400_000, 400), 400_000),
+        (uniform(50_000, 5000), 50_000),
+    ],
+)
 def test_wrong_bits_are_refused_or_legal(indices: np.ndarray, n: int) -> None:
     payload, _ = encoded(indices, n)
     rng = np.random.default_rng(0)

@@ -17,11 +17,19 @@ every_code = pytest.mark.parametrize("code", CODES, ids=lambda code: type(code).
 EDGES = sorted({max(1, 2**e + d) for e in range(63) for d in (-1, 0, 1)})
 
 BY_HAND = [
-    (omega_word, 1, "0"), (omega_word, 2, "100"), (omega_word, 3, "110"),
-    (omega_word, 4, "101000"), (omega_word, 8, "1110000"), (omega_word, 16, "10100100000"),
-    (omega_word, 100, "1011011001000"), (delta_word, 1, "1"), (delta_word, 2, "0100"),
-    (delta_word, 100, "00111100100"), (gamma_word, 1, "1"), (gamma_word, 5, "00101"),
-]  # fmt: skip
+    (omega_word, 1, "0"),
+    (omega_word, 2, "100"),
+    (omega_word, 3, "110"),
+    (omega_word, 4, "101000"),
+    (omega_word, 8, "1110000"),
+    (omega_word, 16, "10100100000"),
+    (omega_word, 100, "1011011001000"),
+    (delta_word, 1, "1"),
+    (delta_word, 2, "0100"),
+    (delta_word, 100, "00111100100"),
+    (gamma_word, 1, "1"),
+    (gamma_word, 5, "00101"),
+]
 
 
 def written(code, values: list[int], before: str = "") -> str:
@@ -167,8 +175,9 @@ def test_random_bytes(code) -> None:
         alphabet = int(2 ** draw.integers(0, 33))
         reader = BitReader(payload)
         try:
-            got = code.read_symbols(reader, int(draw.integers(0, 30)), alphabet,
-                                    torch.device("cpu"))  # fmt: skip
+            got = code.read_symbols(
+                reader, int(draw.integers(0, 30)), alphabet, torch.device("cpu")
+            )
         except PayloadError:
             continue
         assert got.numel() == 0 or int((got.long() & 0xFFFFFFFF).max()) < alphabet

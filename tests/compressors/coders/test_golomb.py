@@ -13,9 +13,15 @@ from tests.support.generators import from_bits, to_bits
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
 EQUATION_5 = [
-    (0.1, 3, 4.75583), (0.05, 4, 5.78612), (0.02, 5, 7.10032), (0.01, 6, 8.10791),
-    (0.005, 7, 9.11169), (0.002, 8, 10.49369), (0.001, 9, 11.49465), (1e-4, 13, 14.78816),
-]  # fmt: skip
+    (0.1, 3, 4.75583),
+    (0.05, 4, 5.78612),
+    (0.02, 5, 7.10032),
+    (0.01, 6, 8.10791),
+    (0.005, 7, 9.11169),
+    (0.002, 8, 10.49369),
+    (0.001, 9, 11.49465),
+    (1e-4, 13, 14.78816),
+]
 
 
 def algorithm_3(indices: list[int], b: int) -> str:

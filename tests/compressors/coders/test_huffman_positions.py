@@ -79,8 +79,9 @@ def test_octaves_with_more_parts(code, k: int) -> None:
     check(code, drawn, 40 * k)
 
 
-@pytest.mark.parametrize(("code", "above"), [(Huffman(), 0.05), (Ans(), 0.005)],
-                         ids=["huffman", "ans"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "above"), [(Huffman(), 0.05), (Ans(), 0.005)], ids=["huffman", "ans"]
+)
 @pytest.mark.parametrize("p", [0.3, 0.01])
 def test_random_positions_cost_their_entropy(code, above: float, p: float) -> None:
     """Against H(k / n) n / k. Within an eighth of an octave gaps are nearly alike (excess below

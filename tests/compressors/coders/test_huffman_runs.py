@@ -28,8 +28,14 @@ from compressors.kernels import huffman
 from tests.support.generators import from_bits
 from tests.support.symbols import SHS, STRING, round_trip, symbol_codes
 
-CODERS = (SampleHuffman(), SampleHuffman(50), SparseHuffman(1), SparseHuffman(5),
-          SparseHuffman(70, fit=True), RunLengthHuffman())  # fmt: skip
+CODERS = (
+    SampleHuffman(),
+    SampleHuffman(50),
+    SparseHuffman(1),
+    SparseHuffman(5),
+    SparseHuffman(70, fit=True),
+    RunLengthHuffman(),
+)
 every_coder = pytest.mark.parametrize("code", CODERS, ids=repr)
 P, OTHERS = 0.7, [0.05, 0.05, 0.2]  # the paper's example; gamma = 5
 
@@ -128,9 +134,11 @@ def test_bits_a_source_symbol() -> None:
     assert (published([P, *OTHERS]) * [P, *OTHERS]).sum() == pytest.approx(1.4, abs=5e-5)
 
 
-@pytest.mark.parametrize(("code", "rate"), [(SparseHuffman(5), 1.6075),
-                                            (SparseHuffman(5, fit=True), 1.5204),
-                                            (Huffman(), 1.4)], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "rate"),
+    [(SparseHuffman(5), 1.6075), (SparseHuffman(5, fit=True), 1.5204), (Huffman(), 1.4)],
+    ids=repr,
+)
 def test_messages_cost_that(code, rate: float) -> None:
     """On 40,000 independent symbols. A token's length varies by at most 2 around its mean, so
     the mean's standard error is below 0.01; a table of eight tokens takes less than 60 bits."""
@@ -160,7 +168,14 @@ def test_figure_1_by_runs() -> None:
     """Seven runs, four of them distinct, each of length 2: 14 bits."""
     values, lengths = runs_of(np.array(STRING))
     assert list(zip(lengths.tolist(), values.tolist(), strict=True)) == [
-        (3, 0), (1, 1), (2, 0), (1, 2), (3, 0), (1, 1), (2, 0)]  # fmt: skip
+        (3, 0),
+        (1, 1),
+        (2, 0),
+        (1, 2),
+        (3, 0),
+        (1, 1),
+        (2, 0),
+    ]
     tokens, counts = np.unique(values * 3 + lengths - 1, return_counts=True)
     code = PrefixCode.best(tokens, counts)
     assert code.lengths.tolist() == [2, 2, 2, 2]

@@ -1,6 +1,5 @@
 """Every position coder of sorted indices: edges, lengths, formats by hand, hostile bits."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -181,8 +181,10 @@ def test_shorter_than_huffman_where_a_symbol_has_most_of_it() -> None:
     assert round_trip(Ans(), numbers, alphabet) < 0.1 * round_trip(Huffman(), numbers, alphabet)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("constriction") is None,
-                    reason="constriction, the reference coder, is not installed")  # fmt: skip
+@pytest.mark.skipif(
+    importlib.util.find_spec("constriction") is None,
+    reason="constriction, the reference coder, is not installed",
+)
 def test_as_short_as_constriction() -> None:
     import constriction
 

@@ -45,9 +45,7 @@ def read(bits: BitReader, k: int, alphabet: int = 256, code=None) -> list[int]:
 def test_any_symbols_at_any_bit(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from([2, 256, 257, 1 << 16, (1 << 16) + 1, 1 << 24, IEEE]))
     numbers = data.draw(st.lists(st.integers(0, alphabet - 1), max_size=60))
-    code = data.draw(
-        st.builds(Deflate, st.integers(1, 9)) | st.builds(Zstd, st.integers(1, 22))
-    )
+    code = data.draw(st.builds(Deflate, st.integers(1, 9)) | st.builds(Zstd, st.integers(1, 22)))
     round_trip(code, numbers, alphabet, data.draw(st.text("01", max_size=64)))
 
 

@@ -88,13 +88,16 @@ def test_the_memory_goes_on() -> None:
 @pytest.mark.parametrize(
     "text",
     ["dither(7, inf, standard, 700)"]
-    + [pytest.param(text, marks=pytest.mark.slow)
-       for text in ("cnat", "sign(0.5)", "terngrad", "ef(shrink(qsgd(3, 2048)))", "ef_sign()")],
-)  # fmt: skip
+    + [
+        pytest.param(text, marks=pytest.mark.slow)
+        for text in ("cnat", "sign(0.5)", "terngrad", "ef(shrink(qsgd(3, 2048)))", "ef_sign()")
+    ],
+)
 def test_sizes_around_a_programs_edge(text: str) -> None:
     rng, sizes = np.random.default_rng(2), (ENTRIES - 1, ENTRIES, ENTRIES + 1)
-    same_as_host(text, [{f"t{n}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
-                         for n in sizes}])  # fmt: skip
+    same_as_host(
+        text, [{f"t{n}": torch.from_numpy(rng.normal(size=n).astype(np.float32)) for n in sizes}]
+    )
 
 
 @pytest.mark.slow
@@ -152,8 +155,9 @@ def same_together(text: str, clients: int) -> None:
                 for name, said in expected.sent.items():
                     assert equal_bits(packet.sent[name].decoded, said.decoded), (text, i, name)
             assert same_memory(states[i], here[i])
-    own = [{x.untyped_storage().data_ptr() for x in one.values() if x.numel()}
-           for one in states if one]  # fmt: skip
+    own = [
+        {x.untyped_storage().data_ptr() for x in one.values() if x.numel()} for one in states if one
+    ]
     assert not any(a & b for a, b in pairwise(own))  # no client's keeps another's alive
 
 
@@ -287,10 +291,17 @@ def test_the_memory_is_not_the_update() -> None:
 
 
 def test_methods_without_kernels_go_through_the_host() -> None:
-    for text in ("sketch(16)", "topk(0.1) | float32 | elias_gamma", "randk(0.1) | float32",
-                 "topk(0.1) | float32 | golomb(exact)", "dgc(0.01)", "dither(7, 3)",
-                 "one_sided(0.1) | dither(7) | golomb", "cnat | huffman",
-                 "by_name('w', cnat, '*', sketch(16))"):  # fmt: skip
+    for text in (
+        "sketch(16)",
+        "topk(0.1) | float32 | elias_gamma",
+        "randk(0.1) | float32",
+        "topk(0.1) | float32 | golomb(exact)",
+        "dgc(0.01)",
+        "dither(7, 3)",
+        "one_sided(0.1) | dither(7) | golomb",
+        "cnat | huffman",
+        "by_name('w', cnat, '*', sketch(16))",
+    ):
         method = parse(text)
         assert plan.plan_of(method) is None, text
         with taken():
@@ -317,6 +328,8 @@ def test_every_row_with_kernels(name: str) -> None:
 def test_two_hundred_tensors() -> None:
     rng = np.random.default_rng(5)
     sizes = rng.integers(1, 60, 200)
-    many = {f"t{i}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
-            for i, n in enumerate(sizes)}  # fmt: skip
+    many = {
+        f"t{i}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
+        for i, n in enumerate(sizes)
+    }
     same_as_host("sbc(0.1)", [many])

@@ -37,8 +37,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     def fetch(*tensors: Tensor) -> list[np.ndarray]:
         assert all(x.device == CUDA for x in tensors)
         kinds = (np.dtype(str(x.dtype).removeprefix("torch.")) for x in tensors)
-        made = [np.full(tuple(x.shape), MADE_UP[x.dtype], kind)
-                for x, kind in zip(tensors, kinds, strict=True)]  # fmt: skip
+        made = [
+            np.full(tuple(x.shape), MADE_UP[x.dtype], kind)
+            for x, kind in zip(tensors, kinds, strict=True)
+        ]
         if len(made) > 2 and made[2].ndim == 2:
             made[2][:, 0] = 2.0  # the side above zero is the stronger
         return made
@@ -59,8 +61,16 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize(
     "text",
-    ["sbc(0.01)", "ef(topk(0.1) | cnat | golomb)", "cnat", "qsgd(7)", "flat(topk(0.1) | float32)",
-     "shrink(qsgd(7, 4))", "terngrad", "by_name('w', raw, '*', ef(cnat))"],
+    [
+        "sbc(0.01)",
+        "ef(topk(0.1) | cnat | golomb)",
+        "cnat",
+        "qsgd(7)",
+        "flat(topk(0.1) | float32)",
+        "shrink(qsgd(7, 4))",
+        "terngrad",
+        "by_name('w', raw, '*', ef(cnat))",
+    ],
 )
 def test_everything_lies_on_the_gpu(
     text: str, elsewhere: list[int], monkeypatch: pytest.MonkeyPatch

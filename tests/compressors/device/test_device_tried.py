@@ -106,8 +106,14 @@ def test_the_interpreter_is_not_given_a_gpu(monkeypatch: pytest.MonkeyPatch) -> 
 def test_whether_kernels_are_interpreted_is_known() -> None:
     for told, found in (("1", "True"), ("0", "False")):
         child = "from compressors.kernels.gpu.language import interpreted; print(interpreted())"
-        done = subprocess.run([sys.executable, "-c", child], cwd=ROOT, text=True, check=True,
-                              capture_output=True, env={"TRITON_INTERPRET": told})  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", child],
+            cwd=ROOT,
+            text=True,
+            check=True,
+            capture_output=True,
+            env={"TRITON_INTERPRET": told},
+        )
         assert done.stdout.strip() == found
 
 

@@ -64,8 +64,10 @@ def test_all_types(dtype: type, width: int) -> None:
         assert np.array_equal(back, values)
 
 
-@pytest.mark.parametrize(("width", "low"), [(1, 31), (1, 8), (8, 0), (8, 8), (7, 3), (12, 9),
-                                            (20, 12), (32, 0), (40, 20)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("width", "low"),
+    [(1, 31), (1, 8), (8, 0), (8, 8), (7, 3), (12, 9), (20, 12), (32, 0), (40, 20)],
+)
 def test_a_plane_of_wider_numbers(width: int, low: int) -> None:
     """What stands above and below the plane does not travel, and it comes back to its place."""
     dtype = np.uint32 if width + low <= 32 else np.uint64

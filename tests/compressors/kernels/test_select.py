@@ -78,9 +78,7 @@ def test_small_vectors(side: int, x: np.ndarray, share: float) -> None:
     grain=st.sampled_from([0.0, 0.5, 2.0]),
     zeros=st.sampled_from([0.0, 0.5, 0.99, 0.9999]),
 )
-def test_large_vectors(
-    side: int, seed: int, n: int, p: float, grain: float, zeros: float
-) -> None:
+def test_large_vectors(side: int, seed: int, n: int, p: float, grain: float, zeros: float) -> None:
     """Random vectors, rounded to a grain (many ties) and thinned out (few non-zeros)."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(n)
@@ -168,10 +166,14 @@ def test_parts_select_on_the_tensors_device(device: str) -> None:
 @pytest.mark.parametrize(
     ("values", "k", "wanted"),
     [
-        ([-1.0, 1.0], 1, [1]), ([-3.0, 1.0, 3.0, -1.0], 2, [1, 2]), ([0.0, -2.0, 2.0], 2, [2]),
-        ([-3.0, 1.0, 2.0, -1.0], 2, [0, 3]), ([2.0, 2.0, -1.0], 1, [0]), ([0.0, -0.0], 1, []),
+        ([-1.0, 1.0], 1, [1]),
+        ([-3.0, 1.0, 3.0, -1.0], 2, [1, 2]),
+        ([0.0, -2.0, 2.0], 2, [2]),
+        ([-3.0, 1.0, 2.0, -1.0], 2, [0, 3]),
+        ([2.0, 2.0, -1.0], 1, [0]),
+        ([0.0, -0.0], 1, []),
     ],
-)  # fmt: skip
+)
 def test_equal_means_choose_the_positive_side_on_any_device(
     values: list[float], k: int, wanted: list[int]
 ) -> None:
@@ -183,8 +185,17 @@ def test_equal_means_choose_the_positive_side_on_any_device(
 
 @pytest.mark.parametrize(
     ("p", "n", "k"),
-    [(1, 0, 0), (0.01, 0, 0), (0.01, 1, 1), (0.01, 149, 1), (0.01, 151, 2), (0.5, 3, 2),
-     (0.001, 500, 1), (0.001, 400_000, 400), (1, 7, 7)],
-)  # fmt: skip
+    [
+        (1, 0, 0),
+        (0.01, 0, 0),
+        (0.01, 1, 1),
+        (0.01, 149, 1),
+        (0.01, 151, 2),
+        (0.5, 3, 2),
+        (0.001, 500, 1),
+        (0.001, 400_000, 400),
+        (1, 7, 7),
+    ],
+)
 def test_the_nominal_count(p: float, n: int, k: int) -> None:
     assert TopK(p).count(n) == OneSided(p).count(n) == k

@@ -121,7 +121,7 @@ def test_names_are_the_functions() -> None:
         ("ef((raw))", "expected a name, not '('"),
         ("topk(p=q=0.1) | float32", "expected ',' before '='"),
         ("sbc({p})", "{p} stands for a fraction of entries, and none is given"),
-        ("sbc('0.1", "cannot read \"'0.1\""),
+        ("sbc('0.1", 'cannot read "\'0.1"'),
         ("raw raw", "expected a name, not 'raw raw'"),
         ("sbc(0.1))", "unexpected ')'"),
         ("sbc(0.1", "')' is missing: sbc( is not closed"),
@@ -191,9 +191,14 @@ def test_mistakes_are_named(source: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     "ordered",
-    ["topk(0.1) | cnat", "topk({p}) | qsgd(7) | golomb | huffman", "topk(0.1) | cnat | golomb",
-     "qsgd(7) | huffman", "topk(0.1) | qsgd(7) | golomb | rle"],
-)  # fmt: skip
+    [
+        "topk(0.1) | cnat",
+        "topk({p}) | qsgd(7) | golomb | huffman",
+        "topk(0.1) | cnat | golomb",
+        "qsgd(7) | huffman",
+        "topk(0.1) | qsgd(7) | golomb | rle",
+    ],
+)
 def test_parts_stand_in_the_order_in_which_they_work(ordered: str) -> None:
     """Of all orders one is read; the message about any other is that one, as it was typed."""
     compressor = parse(ordered, 0.1)

@@ -13,10 +13,15 @@ from tests.support.examples import asked_of
 from tests.support.generators import DEVICES, same_bits, updates, whole_numbers
 
 LENET5 = {
-    "conv1.weight": (20, 1, 5, 5), "conv1.bias": (20,), "conv2.weight": (50, 20, 5, 5),
-    "conv2.bias": (50,), "fc1.weight": (500, 800), "fc1.bias": (500,),
-    "fc2.weight": (10, 500), "fc2.bias": (10,),
-}  # fmt: skip
+    "conv1.weight": (20, 1, 5, 5),
+    "conv1.bias": (20,),
+    "conv2.weight": (50, 20, 5, 5),
+    "conv2.bias": (50,),
+    "fc1.weight": (500, 800),
+    "fc1.bias": (500,),
+    "fc2.weight": (10, 500),
+    "fc2.bias": (10,),
+}
 
 
 def one_side(x: Tensor, p: float, sign: int) -> tuple[Tensor, float]:

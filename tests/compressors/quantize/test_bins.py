@@ -79,12 +79,17 @@ def test_bins_are_means_of_even_bins(bits: int, spread: float | None) -> None:
     assert float(error @ error) <= float(x @ x)
 
 
-@pytest.mark.parametrize(("method", "other", "share"), [
-    ("bins(1)", "lloyd(1, least)", 1.001), ("bins(2)", "lloyd(2, least)", 1.03),
-    ("bins(3)", "lloyd(3, least)", 1.12), ("bins(4)", "lloyd(4, least)", 1.25),
-    ("topk(0.1) | bins(1)", "topk(0.1) | ternary", 1.001),
-    ("topk(0.1) | bins(2)", "topk(0.1) | magnitude(avg, 2)", 0.999),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "other", "share"),
+    [
+        ("bins(1)", "lloyd(1, least)", 1.001),
+        ("bins(2)", "lloyd(2, least)", 1.03),
+        ("bins(3)", "lloyd(3, least)", 1.12),
+        ("bins(4)", "lloyd(4, least)", 1.25),
+        ("topk(0.1) | bins(1)", "topk(0.1) | ternary", 1.001),
+        ("topk(0.1) | bins(2)", "topk(0.1) | magnitude(avg, 2)", 0.999),
+    ],
+)
 def test_bins_are_as_good_as_levels_of_as_many_bits(method: str, other: str, share: float) -> None:
     """Of normal values: edges lie on both sides of the mean alike, none is spent on emptiness."""
     x = normal(20_000)
@@ -106,8 +111,10 @@ def test_bins_of_few_values() -> None:
     assert bool(torch.isfinite(sent("bins(3)", torch.tensor([HUGE, -HUGE, HUGE]))).all())
 
 
-@pytest.mark.parametrize("bad", ["bins(0)", "bins(9)", "bins(2, 0)", "bins(2, true)",
-                                 "steps(1)", "steps(9)", "steps(4, 0)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    ["bins(0)", "bins(9)", "bins(2, 0)", "bins(2, true)", "steps(1)", "steps(9)", "steps(4, 0)"],
+)
 def test_bad_settings(bad: str) -> None:
     with pytest.raises(ValueError, match="(bins|steps): (bits|spread|bucket) is"):
         parse(bad)

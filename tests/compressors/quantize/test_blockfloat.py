@@ -18,8 +18,9 @@ def normal(n: int, seed: int = 1) -> Tensor:
 
 def sent(method: str, x: Tensor, seed: int = 0) -> Tensor:
     packet, _ = compress(parse(method), {"w": x}, seed=seed)
-    assert torch.equal(decompress(parse(method), packet.payload, {"w": x})["w"],
-                       packet.sent["w"].decoded)  # fmt: skip
+    assert torch.equal(
+        decompress(parse(method), packet.payload, {"w": x})["w"], packet.sent["w"].decoded
+    )
     return packet.sent["w"].decoded
 
 
@@ -92,10 +93,15 @@ def test_the_ends_of_float32() -> None:
             assert bool(torch.isfinite(sent(f"mx({format}, 1, {rounding})", x)).all())
 
 
-@pytest.mark.parametrize(("method", "message"), [
-    ("mx(e3m4)", "format"), ("mx(e4m3, 0)", "block"), ("mx(e4m3, 32, down)", "rounding"),
-    ("fp8(e2m1)", "fp8: format"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("mx(e3m4)", "format"),
+        ("mx(e4m3, 0)", "block"),
+        ("mx(e4m3, 32, down)", "rounding"),
+        ("fp8(e2m1)", "fp8: format"),
+    ],
+)
 def test_other_settings_are_refused(method: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse(method)

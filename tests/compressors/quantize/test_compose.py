@@ -177,10 +177,12 @@ def test_the_mean_is_kept() -> None:
     """
     values, place = whole_numbers(200, 3) / 4096, Place(None, torch.Size([200]))
     both = Then(Kept(0.5), Natural(8))
-    draws = torch.stack([
-        both.dequantize(both.quantize(values, place, BitWriter(), seed), place, seed).double()
-        for seed in range(400)
-    ])  # fmt: skip
+    draws = torch.stack(
+        [
+            both.dequantize(both.quantize(values, place, BitWriter(), seed), place, seed).double()
+            for seed in range(400)
+        ]
+    )
     error = draws.std(0) / 20
     assert bool(((draws.mean(0) - values.double()).abs() <= 5 * error + 1e-12).all())
 

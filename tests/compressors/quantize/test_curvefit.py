@@ -165,9 +165,10 @@ def test_fit_dexp_fits_heavy_tails() -> None:
 
 @given(
     st.lists(st.floats(-(2.0**120), 2.0**120, width=32), min_size=1, max_size=60),
-    st.sampled_from(["fit_poly", "fit_poly(0, 1)", "fit_poly(9, 3)", "fit_dexp",
-                     "fit_poly(1, heuristic)"]),
-)  # fmt: skip
+    st.sampled_from(
+        ["fit_poly", "fit_poly(0, 1)", "fit_poly(9, 3)", "fit_dexp", "fit_poly(1, heuristic)"]
+    ),
+)
 def test_what_is_decoded_is_finite_and_falls_with_no_surprise(
     values: list[float], method: str
 ) -> None:
@@ -201,8 +202,10 @@ def test_side_information_that_cannot_be(bits: list[tuple[int, int]], why: str) 
         FitPoly().read_side(BitReader(out.to_bytes()), Place(None, torch.Size([100])))
 
 
-@pytest.mark.parametrize("setting", ["degree=16", "degree=-1", "segments=0", "segments=1025",
-                                     "segments=best", "degree=2.5"])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting",
+    ["degree=16", "degree=-1", "segments=0", "segments=1025", "segments=best", "degree=2.5"],
+)
 def test_settings_that_cannot_be(setting: str) -> None:
     with pytest.raises(ValueError, match="fit_poly: .* whole number from"):
         parse(f"topk(0.1) | fit_poly({setting})")

@@ -87,10 +87,20 @@ def test_torch_gives_the_symbols_of_numba(natural: bool, size: int, levels: int)
 
 
 TORCH_WAY = [
-    "qsgd(7)", "qsgd(200, 33)", "natural_dither(5, inf)", "natural_dither(8)", "terngrad",
-    "dither(3, 1, natural, 10, cnat)", "terngrad(none)", "minmax(1)", "minmax(6)", "minmax(12)",
-    "codebook(4, 0.3)", "codebook(11, 1e-3)", "cint",
-]  # fmt: skip
+    "qsgd(7)",
+    "qsgd(200, 33)",
+    "natural_dither(5, inf)",
+    "natural_dither(8)",
+    "terngrad",
+    "dither(3, 1, natural, 10, cnat)",
+    "terngrad(none)",
+    "minmax(1)",
+    "minmax(6)",
+    "minmax(12)",
+    "codebook(4, 0.3)",
+    "codebook(11, 1e-3)",
+    "cint",
+]
 
 
 @pytest.mark.parametrize("method", TORCH_WAY)
@@ -98,7 +108,7 @@ def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
     """The torch way, on CPU tensors: messages and what is decoded are equal bit by bit."""
     updates = [
         {"a": gaussian(1000), "b": gaussian(90) * 3e7, "c": torch.zeros(7), "d": torch.ones(1)},
-        {"a": gaussian(50, 2) * 1e-40, "b": gaussian(40) * (LARGEST / 8), "c": -gaussian(3) ** 9},
+        {"a": gaussian(50, 2) * 1e-40, "b": gaussian(40) * (LARGEST / 8), "c": -(gaussian(3) ** 9)},
     ]
     ways = []
     for way in ("numba", "torch"):

@@ -45,7 +45,7 @@ def test_bfloat16_by_integers(device: str) -> None:
 @every_device
 def test_float16_against_numpy(device: str) -> None:
     bits = finite_bits(20_000)
-    near = ((noise.words(9, np.arange(20_000)) % np.uint32(44 << 23)) + np.uint32(100 << 23))
+    near = (noise.words(9, np.arange(20_000)) % np.uint32(44 << 23)) + np.uint32(100 << 23)
     values = np.concatenate([bits, near]).astype(np.uint32).view(np.float32)
     wanted = np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
     found = rounded(Float16(), torch.from_numpy(values).to(device))

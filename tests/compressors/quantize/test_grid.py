@@ -137,10 +137,11 @@ def test_cint_carries_whole_numbers_exactly() -> None:
 
 def test_cint_uses_as_few_bits_as_its_range_needs() -> None:
     for x, alphabet, side in (
-        (torch.tensor([5.0, 5.0]), 1, 34), (torch.tensor([5.0, 8.0]), 4, 38),
+        (torch.tensor([5.0, 5.0]), 1, 34),
+        (torch.tensor([5.0, 8.0]), 4, 38),
         (torch.tensor([-(2.0**24), 2.0**24]), 2**25 + 1, 33 + 51),
         (torch.tensor([2.0**25]), IEEE, 1),
-    ):  # fmt: skip
+    ):
         out = BitWriter()
         assert RandomInteger().quantize(x, Place(None, x.shape), out, 0).alphabet == alphabet
         assert out.spans()["side"] == side

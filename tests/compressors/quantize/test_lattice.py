@@ -19,8 +19,12 @@ from tests.support.cases import cases
 def draw(kind: str, n: int) -> Tensor:
     generator = torch.Generator().manual_seed(n)
     normal = torch.randn(n, generator=generator)
-    return {"normal": normal, "heavy": normal.pow(5), "one": torch.eye(1, n)[0],
-            "equal": torch.full((n,), 3.0)}[kind]  # fmt: skip
+    return {
+        "normal": normal,
+        "heavy": normal.pow(5),
+        "one": torch.eye(1, n)[0],
+        "equal": torch.full((n,), 3.0),
+    }[kind]
 
 
 def sent(method: str, x: Tensor, seed: int = 0) -> Tensor:
@@ -102,9 +106,15 @@ def test_fewer_values_than_the_most_have_no_more_than_the_bound(before: str) -> 
     assert float(errors.mean()) == pytest.approx(limit, rel=0.05)
 
 
-@pytest.mark.parametrize("x", [
-    torch.zeros(5), torch.zeros(0), torch.tensor([1e-45, 0.0, -1e-45]), torch.tensor([3e38, -3e38]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(5),
+        torch.zeros(0),
+        torch.tensor([1e-45, 0.0, -1e-45]),
+        torch.tensor([3e38, -3e38]),
+    ],
+)
 def test_the_ends(x: Tensor) -> None:
     got = sent("lattice(8)", x)
     assert bool(torch.isfinite(got).all())

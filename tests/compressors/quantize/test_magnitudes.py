@@ -47,8 +47,9 @@ def test_by_hand(quantize: str, expected: list[float]) -> None:
 def test_columns_by_hand() -> None:
     """The four survivors again: 4 and 3 in the first row, 2 and 6 in the second."""
     assert sent("topk(0.5) | magnitude(column)", X.reshape(2, 4)).tolist() == [
-        [3.5, 0, 0, -3.5], [4, 0, -4, 0],
-    ]  # fmt: skip
+        [3.5, 0, 0, -3.5],
+        [4, 0, -4, 0],
+    ]
 
 
 def test_what_travels() -> None:

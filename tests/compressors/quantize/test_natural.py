@@ -15,9 +15,20 @@ from compressors.parts import Place, code_dtype
 from tests.support.generators import DEVICES, bits_of
 
 EVERY_U = np.arange(1 << 23, dtype=np.uint32)
-SETTINGS = [Natural(), Natural(rounding="nearest"), Natural(8), Natural(8, 0), Natural(8, 127),
-            Natural(8, 3, "nearest"), Natural(5, 0), Natural(5, -112), Natural(5, -112, "nearest"),
-            Natural(3, 2), Natural(2, 0), Natural(2, -1, "nearest")]  # fmt: skip
+SETTINGS = [
+    Natural(),
+    Natural(rounding="nearest"),
+    Natural(8),
+    Natural(8, 0),
+    Natural(8, 127),
+    Natural(8, 3, "nearest"),
+    Natural(5, 0),
+    Natural(5, -112),
+    Natural(5, -112, "nearest"),
+    Natural(3, 2),
+    Natural(2, 0),
+    Natural(2, -1, "nearest"),
+]
 every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=text)
 every_device = pytest.mark.parametrize("device", DEVICES)
 
@@ -63,8 +74,11 @@ def by_definition(settings: Natural, value: float, word: int) -> float:
     if size < low:
         whole = settings.lowest == -126  # float32's denormals: the carry
         share = Fraction(word & 0x7FFFFF, 1 << 23) if whole else Fraction(2 * word + 1, 1 << 33)
-        up = size / low >= Fraction(1, 2) if nearest else (
-            size / low + share >= 1 if whole else share < size / low)  # fmt: skip
+        up = (
+            size / low >= Fraction(1, 2)
+            if nearest
+            else (size / low + share >= 1 if whole else share < size / low)
+        )
         return sign * float(low) if up else sign * 0.0
     lower = power_below(size)
     part = size / lower - 1
@@ -76,8 +90,7 @@ def by_definition(settings: Natural, value: float, word: int) -> float:
 def test_every_value_by_the_definition(settings: Natural) -> None:
     values = all_kinds()[::7]
     words = noise.words(5, np.arange(values.numel())).tolist()
-    wanted = [by_definition(settings, v, w)
-              for v, w in zip(values.tolist(), words, strict=True)]  # fmt: skip
+    wanted = [by_definition(settings, v, w) for v, w in zip(values.tolist(), words, strict=True)]
     found = rounded(settings, values, seed=5)
     assert np.array_equal(bits_of(found), bits_of(torch.tensor(wanted)))
 
@@ -114,9 +127,18 @@ def outcomes(value: float) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("value", "ratio"),
-    [(2.5, 1.12), (-2.5, 1.12), (1.0, 1.0), (4 / 3, 1.125), (4 / 3 * 2**90, 1.125),
-     (4 / 3 * 2.0**-126, 1.125), (1.5, 10 / 9), (1.9999999, 1.0), (0.0, None)],
-)  # fmt: skip
+    [
+        (2.5, 1.12),
+        (-2.5, 1.12),
+        (1.0, 1.0),
+        (4 / 3, 1.125),
+        (4 / 3 * 2**90, 1.125),
+        (4 / 3 * 2.0**-126, 1.125),
+        (1.5, 10 / 9),
+        (1.9999999, 1.0),
+        (0.0, None),
+    ],
+)
 def test_all_noise_run_through(value: float, ratio: float | None) -> None:
     """Exact moments, not estimates: the mean is the value itself.
 

@@ -123,8 +123,10 @@ def test_two_means_a_column_by_hand() -> None:
     """Zeros count with the positive; a column is one index of the first axis; no negatives: 0."""
     third = float(np.float32(8 / 3))
     assert sent("onebit", MATRIX).tolist() == [
-        [2.0, -1.5, 2.0, -1.5], [third, third, -4.0, third], [2.0] * 4,
-    ]  # fmt: skip
+        [2.0, -1.5, 2.0, -1.5],
+        [third, third, -4.0, third],
+        [2.0] * 4,
+    ]
     packet, _ = compress(parse("onebit"), {"w": MATRIX})
     assert packet.spans["side"] == 3 * 2 * 32 and packet.spans["values"] == 12
     high, low = sum([3, 1, 0, 0, 8, 1, 1, 4, 2]) / 9, -7 / 3

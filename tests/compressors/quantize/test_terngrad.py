@@ -68,10 +68,13 @@ def test_clipping_is_a_bias_and_nothing_else_is() -> None:
     bound = 2.5 * deviation(x)
     cut = x.double().clamp(-bound, bound).numpy()
     coder, place = TernGrad(), Place(None, x.shape)
-    found = np.array([
-        coder.dequantize(coder.quantize(x, place, BitWriter(), seed), place, seed).numpy()
-        for seed in range(400)
-    ], np.float64)  # fmt: skip
+    found = np.array(
+        [
+            coder.dequantize(coder.quantize(x, place, BitWriter(), seed), place, seed).numpy()
+            for seed in range(400)
+        ],
+        np.float64,
+    )
     for weights in (np.sign(cut), np.ones(1000), gaussian(1000, 2).numpy()):
         z = (found - cut) @ weights
         assert abs(z.mean()) < 5 * z.std() / math.sqrt(400)

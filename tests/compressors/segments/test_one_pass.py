@@ -90,9 +90,15 @@ def test_hostile_payloads_are_refused_in_the_same_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["one_sided(1) | mean", "topk(1) | l1_sign", "ef_sign()", "ef(one_sided(1) | mean)",
-             "topk(1) | magnitude"],
-)  # fmt: skip
+    "text",
+    [
+        "one_sided(1) | mean",
+        "topk(1) | l1_sign",
+        "ef_sign()",
+        "ef(one_sided(1) | mean)",
+        "topk(1) | magnitude",
+    ],
+)
 def test_means_that_the_order_of_a_sum_could_change(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,11 +121,13 @@ def test_tensors_as_they_come() -> None:
     """Views of one vector, columns first, transposed, parameters, bfloat16, and a numpy seed."""
     whole = whole_numbers(4000, 3) / 64
     update: dict[str, Any] = {
-        "view": whole[5:65].view(3, 20), "next": whole[65:73],
+        "view": whole[5:65].view(3, 20),
+        "next": whole[65:73],
         "turned": whole[100:160].view(6, 10).t(),
         "last": whole[200:344].view(2, 8, 3, 3).to(memory_format=torch.channels_last),
-        "step": whole[400:500:3], "parameter": torch.nn.Parameter(whole[600:640].clone()),
-    }  # fmt: skip
+        "step": whole[400:500:3],
+        "parameter": torch.nn.Parameter(whole[600:640].clone()),
+    }
     for text in ("sbc(0.1)", "raw", "cnat", "topk(0.2) | float32", "fedpaq(3)"):
         both_ways(text, [update, update])
         short = {name: x.detach().to(torch.bfloat16) for name, x in update.items()}
@@ -188,11 +196,24 @@ def test_memories_that_do_not_fit_are_named() -> None:
 def test_updates_that_do_not_go_in_one_pass() -> None:
     plain, long = {"w": torch.ones(4)}, {"w": torch.ones(4, dtype=torch.float64)}
     assert inputs_of(plain) is not None
-    odd: list[Any] = [long, {1: torch.ones(4)}, {"w": np.ones(4)}, [("w", torch.ones(4))], None,
-           {"w": torch.ones(4, device="meta")}, {"w": torch.eye(3).to_sparse()}]  # fmt: skip
+    odd: list[Any] = [
+        long,
+        {1: torch.ones(4)},
+        {"w": np.ones(4)},
+        [("w", torch.ones(4))],
+        None,
+        {"w": torch.ones(4, device="meta")},
+        {"w": torch.eye(3).to_sparse()},
+    ]
     assert all(inputs_of(one) is None for one in odd)
-    for text in ("sketch(16)", "topk(0.1) | float32 | elias_gamma", "randk(0.1) | float32",
-                 "topk(0.1) | float32 | golomb(exact)", "ef(cnat, 0.9)", "ef21(cnat)"):  # fmt: skip
+    for text in (
+        "sketch(16)",
+        "topk(0.1) | float32 | elias_gamma",
+        "randk(0.1) | float32",
+        "topk(0.1) | float32 | golomb(exact)",
+        "ef(cnat, 0.9)",
+        "ef21(cnat)",
+    ):
         assert layout_of(parse(text), ("w",), (torch.Size([4]),)) is None
     packet, _ = compress(parse("cnat"), {"w": torch.zeros(0)})
     assert not is_one_pass(packet)

@@ -28,8 +28,14 @@ def slowly(x: Tensor, p: float, size: int) -> list[int]:
 def test_it_is_the_slow_reference(size: int, p: float) -> None:
     ties = torch.tensor([1.0, -1.0, 0.0, 1.0, 0.0] * 41)
     drawn = torch.randn(333, generator=torch.Generator().manual_seed(1))
-    for x in (drawn, ties, whole_numbers(300, 2), torch.zeros(9),
-              torch.zeros(0), torch.tensor([-0.0, 1e-45, -1e-45])):  # fmt: skip
+    for x in (
+        drawn,
+        ties,
+        whole_numbers(300, 2),
+        torch.zeros(9),
+        torch.zeros(0),
+        torch.tensor([-0.0, 1e-45, -1e-45]),
+    ):
         indices, scale = ChunkTopK(p, size).select(x, 0)
         assert scale == 1 and indices.tolist() == slowly(x, p, size)
         if x.numel():

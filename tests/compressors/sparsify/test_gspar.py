@@ -15,9 +15,7 @@ from compressors.sparsify.gspar import least_sent
 from compressors.theory import bound
 from tests.support.generators import DEVICES, decoded
 
-SIZES = st.one_of(
-    st.floats(0, 2.0**60, width=32), st.integers(0, 3).map(float), st.just(2.0**-149)
-)
+SIZES = st.one_of(st.floats(0, 2.0**60, width=32), st.integers(0, 3).map(float), st.just(2.0**-149))
 
 
 def chances(sizes: np.ndarray, k: int) -> np.ndarray:

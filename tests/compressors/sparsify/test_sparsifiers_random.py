@@ -31,9 +31,13 @@ def draws(method: str, seeds: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("method", "omega"),
-    [("randk(0.2) | float32", 4), ("randk(0.2, seeded=false) | float32", 4),
-     ("bernoulli(0.2) | float32", 4), ("randk(0.001) | float32", 59)],
-)  # fmt: skip
+    [
+        ("randk(0.2) | float32", 4),
+        ("randk(0.2, seeded=false) | float32", 4),
+        ("bernoulli(0.2) | float32", 4),
+        ("randk(0.001) | float32", 59),
+    ],
+)
 def test_scaled_is_unbiased_with_its_omega(method: str, omega: float) -> None:
     """Means within 4.5 standard errors, |x| sqrt(omega / seeds) an entry; so is the second moment.
 

@@ -50,10 +50,15 @@ def draws(coder: Dither, x: Tensor, seeds: range) -> np.ndarray:
 
 
 CODERS = [
-    Dither(1, "inf"), Dither(3, "2"), Dither(5, "1"), Dither(100, "2"),
-    Dither(1, "2", "natural"), Dither(4, "inf", "natural"), Dither(8, "2", "natural"),
+    Dither(1, "inf"),
+    Dither(3, "2"),
+    Dither(5, "1"),
+    Dither(100, "2"),
+    Dither(1, "2", "natural"),
+    Dither(4, "inf", "natural"),
+    Dither(8, "2", "natural"),
     Dither(30, "1", "natural"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("coder", CODERS, ids=str)
@@ -201,9 +206,11 @@ def test_norm_and_symbols_draw_apart() -> None:
     """
     x = {"w": torch.tensor([1.125, 63**0.5 / 8])}
     method = parse("dither(2, 2, natural, norm_code=cnat)")
-    found = np.array([
-        compress(method, x, seed=seed)[0].sent["w"].decoded.double().numpy()
-        for seed in range(3000)
-    ])  # fmt: skip
+    found = np.array(
+        [
+            compress(method, x, seed=seed)[0].sent["w"].decoded.double().numpy()
+            for seed in range(3000)
+        ]
+    )
     gap = np.abs(found.mean(0) - x["w"].numpy())
     assert (gap < 5 * found.std(0) / math.sqrt(3000)).all()

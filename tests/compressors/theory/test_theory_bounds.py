@@ -100,11 +100,18 @@ def vectors() -> dict[str, Tensor]:
     ends[[2, 5]] = 1.0, -1.0
     signs = rng.choice([-1.0, 1.0], D)
     found = {
-        "normal": rng.normal(size=D), "heavy": rng.standard_t(1.5, size=D), "one": one,
-        "equal": np.ones(D), "ends": ends, "signs": signs, "stairs": stairs, "third": signs * 4 / 3,
+        "normal": rng.normal(size=D),
+        "heavy": rng.standard_t(1.5, size=D),
+        "one": one,
+        "equal": np.ones(D),
+        "ends": ends,
+        "signs": signs,
+        "stairs": stairs,
+        "third": signs * 4 / 3,
         "peak": np.where(np.arange(D) == 5, 1, 1 / (1 + math.sqrt(D))),  # worst for terngrad
-        "far": np.exp(rng.normal(size=D) * 4) * signs, "positive": rng.exponential(size=D),
-    }  # fmt: skip
+        "far": np.exp(rng.normal(size=D) * 4) * signs,
+        "positive": rng.exponential(size=D),
+    }
     return {name: torch.tensor(x, dtype=torch.float32) for name, x in found.items()}
 
 
@@ -170,12 +177,17 @@ def test_what_is_called_unbiased_has_the_right_mean(method: str) -> None:
 @pytest.mark.parametrize(
     ("method", "name", "share"),
     [
-        ("topk(0.125) | float32", "signs", 0.999), ("one_sided(0.1) | mean", "stairs", 0.999),
-        ("l1_sign", "one", 0.999), ("terngrad(none)", "peak", 0.9), ("cnat", "third", 0.9),
-        ("randk(0.2, false) | float32", "signs", 0.999), ("dither(1, 2, natural)", "equal", 0.88),
-        ("minmax(1)", "ends", 0.95), ("minmax(4)", "ends", 0.95),
+        ("topk(0.125) | float32", "signs", 0.999),
+        ("one_sided(0.1) | mean", "stairs", 0.999),
+        ("l1_sign", "one", 0.999),
+        ("terngrad(none)", "peak", 0.9),
+        ("cnat", "third", 0.9),
+        ("randk(0.2, false) | float32", "signs", 0.999),
+        ("dither(1, 2, natural)", "equal", 0.88),
+        ("minmax(1)", "ends", 0.95),
+        ("minmax(4)", "ends", 0.95),
     ],
-)  # fmt: skip
+)
 def test_bounds_are_not_idle(method: str, name: str, share: float) -> None:
     """Some vector comes near: a bound of twice the size would fail here."""
     known = bound(parse(method), D)

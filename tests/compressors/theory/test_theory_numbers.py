@@ -69,15 +69,19 @@ def test_sbc_table_i() -> None:
     assert fedavg.largest.compression == pytest.approx(10)
     found = [round(rows[f"SBC ({i})"].least.compression) for i in (1, 2, 3)]
     assert found == [2784, 3947, 39468]
-    assert found == [round(sbc.ideal_compression(n, p)) for n, p in ((1, 1e-3), (10, 0.01),
-                                                                     (100, 0.01))]  # fmt: skip
+    assert found == [
+        round(sbc.ideal_compression(n, p)) for n, p in ((1, 1e-3), (10, 0.01), (100, 0.01))
+    ]
     assert sbc.ideal_compression(10, 0.01) < 3958  # the CharLSTM entry of Table II
 
 
 def test_table_1_of_natural_compression() -> None:
     rows = {row.approach: row for row in speedups.table1()}
-    for name, low, high in (("cnat", 3.160, 3.556), ("S_q", 0.605, 6.046),
-                            ("cnat after S_q", 0.950, 10.691)):  # fmt: skip
+    for name, low, high in (
+        ("cnat", 3.160, 3.556),
+        ("S_q", 0.605, 6.046),
+        ("cnat after S_q", 0.950, 10.691),
+    ):
         assert (rows[name].low, rows[name].high) == pytest.approx((low, high), abs=5e-4)
     top = rows["D_sta, 2^(s-1) levels"].high
     assert 15.9 < top < 16 and top == pytest.approx(32e6 / (31 + 2e6))
@@ -126,7 +130,8 @@ def test_theorem_8_on_normal_entries() -> None:
     x = np.random.default_rng(0).normal(size=20_000)
     exact = dithering.relative_variance(x, dithering.natural_levels(5))
     assert dithering.gaussian_variance(20_000, dithering.natural_levels(5)) == pytest.approx(
-        exact, rel=0.03  # five sigmas of a mean of 20,000 magnitudes are about 2.7 %
+        exact,
+        rel=0.03,  # five sigmas of a mean of 20,000 magnitudes are about 2.7 %
     )
 
 

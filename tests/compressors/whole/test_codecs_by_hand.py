@@ -137,8 +137,11 @@ def test_powersgd_s_two_messages_by_hand() -> None:
     a, b = 0.8475, 4.63
     unit = a * a + b * b
     rows = [a * 4.92 - b * 1.44, -a * 1.92 + b * 5.44]  # P N, times the length of N Q
-    wanted = [[a * rows[0] / unit, a * rows[1] / unit, 0],
-              [b * rows[0] / unit, b * rows[1] / unit, 0], [0, 0, 0.0]]  # fmt: skip
+    wanted = [
+        [a * rows[0] / unit, a * rows[1] / unit, 0],
+        [b * rows[0] / unit, b * rows[1] / unit, 0],
+        [0, 0, 0.0],
+    ]
     assert close(second.sent["w"].decoded, wanted, 1e-4)
 
 
@@ -187,7 +190,7 @@ def test_a_min_max_sketch_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sketchml.ask(table, keys, 0).tolist() == [3, 1, 2]
     out = BitWriter()
     sketchml.write_table(table, 5, out)
-    assert to_bits(out.to_bytes())[: out.position] == "001010100" "001011100"
+    assert to_bits(out.to_bytes())[: out.position] == "001010100001011100"
     assert [sketchml.columns_of(n, 0.3) for n in (1, 3, 4, 10)] == [1, 1, 2, 3]
 
 
@@ -202,8 +205,8 @@ def test_a_pipeline_s_bits_by_hand() -> None:
     codec = parse("topk(0.5) | float32 | fixed").codec
     for writer, x in zip(out, ([4.0, 0, 0, 1.0], [0, 0, 4.0, 0]), strict=True):
         codec.write(torch.tensor(x), writer, 0)
-    assert to_bits(out[0].to_bytes())[:5] == "1" "00" "11"
-    assert to_bits(out[1].to_bytes())[:6] == "0" "010" "10"
+    assert to_bits(out[0].to_bytes())[:5] == "10011"
+    assert to_bits(out[1].to_bytes())[:6] == "001010"
 
 
 def test_a_last_block_is_cut_off_at_the_tensor_s_end() -> None:

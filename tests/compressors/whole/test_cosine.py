@@ -34,10 +34,13 @@ def coefficients(x: Tensor, size: int) -> np.ndarray:
     """What the codec hands on, tile after tile."""
     flat = x.numpy().reshape(x.shape[0], -1) if x.dim() > 1 else x.numpy().reshape(1, -1)
     rows, columns = flat.shape
-    return np.concatenate([
-        slowly(flat[a : a + size, b : b + size].astype(np.float64)).ravel()
-        for a in range(0, rows, min(size, rows)) for b in range(0, columns, min(size, columns))
-    ])  # fmt: skip
+    return np.concatenate(
+        [
+            slowly(flat[a : a + size, b : b + size].astype(np.float64)).ravel()
+            for a in range(0, rows, min(size, rows))
+            for b in range(0, columns, min(size, columns))
+        ]
+    )
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (9, 20), (16,), (37,), (3, 4, 5), (1, 1), ()])
@@ -106,7 +109,6 @@ def test_of_zeros_nothing_is_sent_and_the_places_are_where_the_tensor_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a GPU a residual takes them away there."""
-
 
     def nothing(codec: Any, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         return SentTensor(x.new_empty(0), x.new_empty(0, dtype=torch.int64), x.shape)

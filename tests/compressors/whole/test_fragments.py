@@ -16,12 +16,15 @@ def update(seed: int) -> dict[str, torch.Tensor]:
     return {name: torch.randn(40, generator=generator) for name in NAMES}
 
 
-@pytest.mark.parametrize(("method", "fragments"), [
-    ("fragments(raw, 2)", [0, 0, 1, 1, 0, 1, 1]),
-    ("fragments(raw, 2, sequential)", [0, 0, 0, 0, 1, 1, 1]),
-    ("fragments(raw, 3)", [0, 0, 1, 1, 2, 0, 0]),
-    ("fragments(raw, 9)", [0, 0, 1, 1, 2, 3, 3]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "fragments"),
+    [
+        ("fragments(raw, 2)", [0, 0, 1, 1, 0, 1, 1]),
+        ("fragments(raw, 2, sequential)", [0, 0, 0, 0, 1, 1, 1]),
+        ("fragments(raw, 3)", [0, 0, 1, 1, 2, 0, 0]),
+        ("fragments(raw, 9)", [0, 0, 1, 1, 2, 3, 3]),
+    ],
+)
 def test_layers_are_dealt(method: str, fragments: list[int]) -> None:
     compressor = parse(method)
     assert isinstance(compressor, Fragments)
@@ -30,8 +33,9 @@ def test_layers_are_dealt(method: str, fragments: list[int]) -> None:
     for turn in range(2 * compressor.count):
         packet, memory = compress(compressor, one, memory)
         sent = [name for name, count in packet.counts.items() if count]
-        assert sent == [n for n, f in zip(NAMES, fragments, strict=True)
-                        if f == turn % compressor.count]  # fmt: skip
+        assert sent == [
+            n for n, f in zip(NAMES, fragments, strict=True) if f == turn % compressor.count
+        ]
         arrived = decompress(compressor, packet.payload, one)
         assert all(torch.equal(arrived[n], one[n] * (n in sent)) for n in NAMES)
         bits = explain(compressor, packet.payload, one)

@@ -35,24 +35,25 @@ ALWAYS = {
     "dct(8, randk(0.1) | float32)": "dct(8, randk(0.1, false) | float32)",
     "topk(0.01) | float32 | bloom(0.01, naive)": "topk(0.01) | float32 | bloom(0.01, 'p2')",
     "flat(count_sketch(0.004, 3, 40))": "flat(count_sketch(0.004, columns=40))",
-    "bernoulli(0.53, true, false) | terngrad(none) | bloom(0.01, p0)":
-        "bernoulli(0.53, false, false) | terngrad(none) | bloom(0.01)",
-}  # fmt: skip
+    "bernoulli(0.53, true, false) | terngrad(none) | bloom(0.01, p0)": (
+        "bernoulli(0.53, false, false) | terngrad(none) | bloom(0.01)"
+    ),
+}
 """Refused whatever the tensors are, and the cure."""
 
 BY_SIZE = {
     "qsgd(7)": "shrink(dither(7))",
     "topk(0.1) | qsgd(7)": "topk(0.1) | shrink(dither(7)) | golomb",
     "rtopk(0.05, 0.2, true) | float32": "rtopk(0.05, 0.2) | float32 | golomb",
-    "topk(0.9) | then(dither(2), l1_sign)":
-        "topk(0.9) | then(shrink(dither(2)), l1_sign) | golomb",
+    "topk(0.9) | then(dither(2), l1_sign)": "topk(0.9) | then(shrink(dither(2)), l1_sign) | golomb",
     "randk(0.6) | qsgd(36)": "randk(0.6, false) | dither(36)",
     "count_sketch(0.05, 5, 60)": "count_sketch(0.05, columns=500)",
     "rtopk(0.3, 0.58, true) | minmax(2)": "rtopk(0.3, 0.58) | minmax(2) | golomb",
     "rtopk(0.53, 1, true) | qsgd(40)": "rtopk(0.53, 1) | dither(40) | golomb",
-    "randk(0.53, true, false) | minmax(2) | bloom(0.01, p1)":
-        "randk(0.53, false, false) | minmax(2) | bloom(0.01, 'p1')",
-}  # fmt: skip
+    "randk(0.53, true, false) | minmax(2) | bloom(0.01, p1)": (
+        "randk(0.53, false, false) | minmax(2) | bloom(0.01, 'p1')"
+    ),
+}
 """Refused for a tensor of 1,000 entries, and the cure."""
 
 ALLOWED = (
@@ -200,8 +201,12 @@ def test_no_memory_of_the_catalogue_grows_unexplained(method: str) -> None:
     except ValueError as error:
         assert "grow without end" in str(error) or "leave one of the two out" in str(error)
         return
-    explained = any(" grows" in row.title for row in ROWS
-                    for part in parts_of(made) if getattr(part, "codec_id", "") == row.name)
+    explained = any(
+        " grows" in row.title
+        for row in ROWS
+        for part in parts_of(made)
+        if getattr(part, "codec_id", "") == row.name
+    )
     for updates in (300 * [CONSTANT], DRAWN):
         state = None
         for seed, x in enumerate(updates):

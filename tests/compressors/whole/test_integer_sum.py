@@ -28,8 +28,9 @@ def messages(natural: Natural, clients: int) -> list[Tensor]:
 def exactly(updates: list[Tensor], low: int) -> list[int]:
     """The sum in units of 2**low, in fractions: must come out whole."""
     columns = zip(*(u.tolist() for u in updates), strict=True)
-    sums = [sum((Fraction(v) for v in column), Fraction(0)) / Fraction(2) ** low
-            for column in columns]  # fmt: skip
+    sums = [
+        sum((Fraction(v) for v in column), Fraction(0)) / Fraction(2) ** low for column in columns
+    ]
     assert all(s.denominator == 1 for s in sums)
     return [int(s) for s in sums]
 
@@ -37,9 +38,15 @@ def exactly(updates: list[Tensor], low: int) -> list[int]:
 @every_device
 @pytest.mark.parametrize(
     ("natural", "width"),
-    [(Natural(5, 0), 32), (Natural(5, -3, "nearest"), 32), (Natural(4, 2), 32),
-     (Natural(2, 0), 32), (Natural(6, 1), 64), (Natural(5, 0), 64)],
-)  # fmt: skip
+    [
+        (Natural(5, 0), 32),
+        (Natural(5, -3, "nearest"), 32),
+        (Natural(4, 2), 32),
+        (Natural(2, 0), 32),
+        (Natural(6, 1), 64),
+        (Natural(5, 0), 64),
+    ],
+)
 def test_the_sum_is_the_exact_integer_sum(natural: Natural, width: int, device: str) -> None:
     codes = [c.to(device) for c in messages(natural, 13)]
     switch = Switch.of(natural, width)

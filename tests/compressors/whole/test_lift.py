@@ -74,8 +74,12 @@ def test_indices_are_split_at_the_tensors_edges() -> None:
     }
     packet, _ = compress(parse("flat(topk(0.3333) | float32)"), update)
     assert {name: one.indices.tolist() for name, one in packet.sent.items()} == {
-        "a": [0, 2], "none": [], "b": [0, 3], "quiet": [], "c": [6],
-    }  # fmt: skip
+        "a": [0, 2],
+        "none": [],
+        "b": [0, 3],
+        "quiet": [],
+        "c": [6],
+    }
 
 
 RULES = ByName(
@@ -92,8 +96,10 @@ def test_the_first_rule_that_fits_counts() -> None:
     packet, memory = compress(RULES, named())
     assert list(packet.sent) == list(NAMES)
     alone = {
-        "tiny.bias": Raw(), "conv.bias": parse("sbc(0.1)"), "conv.weight": LOCAL,
-    }  # fmt: skip
+        "tiny.bias": Raw(),
+        "conv.bias": parse("sbc(0.1)"),
+        "conv.weight": LOCAL,
+    }
     for name, compressor in alone.items():
         one = compress(compressor, {name: named()[name]})[0].sent[name]
         assert same_bits({name: one.decoded}, {name: packet.sent[name].decoded})
@@ -135,9 +141,12 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))",
-               "flat(randk(0.5) | minmax(2))"],
-)  # fmt: skip
+    "method",
+    [
+        "by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))",
+        "flat(randk(0.5) | minmax(2))",
+    ],
+)
 def test_what_is_random_is_read_as_it_was_written(method: str) -> None:
     made = parse(method)
     update = {name: torch.linspace(-1, 1, 32) for name in ("a", "b")}
@@ -155,8 +164,10 @@ def test_memory_under_one_prefix() -> None:
 
 def test_no_rule_fits() -> None:
     rules = ByName((("*.weight", Raw()), ("size<2", Raw())))
-    with pytest.raises(ValueError, match="no rule of by_name fits tensor 'conv.bias': the rules "
-                                         "are '\\*.weight', 'size<2'"):  # fmt: skip
+    with pytest.raises(
+        ValueError,
+        match="no rule of by_name fits tensor 'conv.bias': the rules are '\\*.weight', 'size<2'",
+    ):
         compress(rules, named())
 
 

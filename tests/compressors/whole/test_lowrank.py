@@ -154,8 +154,11 @@ def test_only_what_pays_is_factored() -> None:
     }
     packet, state = compress(LowRank(2), update)
     assert packet.spans == {
-        "header": 24, "positions": 0, "values": 32 * (2 * 38 + 16 + 50 + 1), "side": 0,
-    }  # fmt: skip
+        "header": 24,
+        "positions": 0,
+        "values": 32 * (2 * 38 + 16 + 50 + 1),
+        "side": 0,
+    }
     assert list(state) == ["q/conv"] and state["q/conv"].shape == (2, 18)
     for name in ("square", "bias", "scalar", "none"):
         assert torch.equal(packet.sent[name].decoded, update[name])

@@ -66,10 +66,16 @@ def test_rounding_has_no_bias() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "setting"),
-    [("1, 0.5", "bits"), ("25, 0.5", "bits"), ("8, 0", "clip"), ("8, true", "clip"),
-     ("8, 0.5, 7", "modulus"), ("8, 0.5, 33", "modulus"),
-     ("8, 0.5, 9, 0", "p")],
-)  # fmt: skip
+    [
+        ("1, 0.5", "bits"),
+        ("25, 0.5", "bits"),
+        ("8, 0", "clip"),
+        ("8, true", "clip"),
+        ("8, 0.5, 7", "modulus"),
+        ("8, 0.5, 33", "modulus"),
+        ("8, 0.5, 9, 0", "p"),
+    ],
+)
 def test_other_settings_are_refused(typed: str, setting: str) -> None:
     with pytest.raises(ValueError, match=f"secagg: {setting}"):
         parse(f"secagg({typed})")

@@ -23,28 +23,40 @@ def close(x: Tensor, values: list[float]) -> bool:
 
 def test_a_residual_is_what_did_not_arrive() -> None:
     """The larger of two: 4; then 1 + 1 = 2 beside 3; then 0.5 + 2 = 2.5 beside 0.5."""
-    sends("ef(topk(0.5) | float32)", "residual", [
-        ([4.0, 1.0], [4, 0], [0, 1]),
-        ([3.0, 1.0], [3, 0], [0, 2]),
-        ([0.5, 0.5], [0, 2.5], [0.5, 0]),
-    ])  # fmt: skip
+    sends(
+        "ef(topk(0.5) | float32)",
+        "residual",
+        [
+            ([4.0, 1.0], [4, 0], [0, 1]),
+            ([3.0, 1.0], [3, 0], [0, 2]),
+            ([0.5, 0.5], [0, 2.5], [0.5, 0]),
+        ],
+    )
 
 
 def test_with_a_decay_it_fades_before_the_update_is_added() -> None:
     """Half of it: 2 + 1 / 2 = 2.5 beside 1; then 1 / 2 is all there is."""
-    sends("ef(topk(0.5) | float32, 0.5)", "residual", [
-        ([4.0, 1.0], [4, 0], [0, 1]),
-        ([1.0, 2.0], [0, 2.5], [1, 0]),
-        ([0.0, 0.0], [0.5, 0], [0, 0]),
-    ])  # fmt: skip
+    sends(
+        "ef(topk(0.5) | float32, 0.5)",
+        "residual",
+        [
+            ([4.0, 1.0], [4, 0], [0, 1]),
+            ([1.0, 2.0], [0, 2.5], [1, 0]),
+            ([0.0, 0.0], [0.5, 0], [0, 0]),
+        ],
+    )
 
 
 def test_a_dense_method_keeps_what_it_rounded_off() -> None:
     """l1_sign sends the mean magnitude: 2 of (3, -1), then of (3 + 1, 1 + 1) it is 3."""
-    sends("ef(l1_sign)", "residual", [
-        ([3.0, -1.0], [2, -2], [1, 1]),
-        ([3.0, 1.0], [3, 3], [1, -1]),
-    ])  # fmt: skip
+    sends(
+        "ef(l1_sign)",
+        "residual",
+        [
+            ([3.0, -1.0], [2, -2], [1, 1]),
+            ([3.0, 1.0], [3, 3], [1, -1]),
+        ],
+    )
 
 
 def test_sparseloco_by_hand() -> None:
@@ -70,12 +82,16 @@ def test_sparseloco_by_hand() -> None:
 
 def test_ef21_keeps_the_sum_of_what_it_sent() -> None:
     """4; then the difference (0, 1); then nothing; then (1, 3) - (4, 1) = (-3, 2), of it -3."""
-    sends("ef21(topk(0.5) | float32)", "shift", [
-        ([4.0, 1.0], [4, 0], [-4, 0]),
-        ([4.0, 1.0], [0, 1], [-4, -1]),
-        ([4.0, 1.0], [0, 0], [-4, -1]),
-        ([1.0, 3.0], [-3, 0], [-1, -1]),
-    ])  # fmt: skip
+    sends(
+        "ef21(topk(0.5) | float32)",
+        "shift",
+        [
+            ([4.0, 1.0], [4, 0], [-4, 0]),
+            ([4.0, 1.0], [0, 1], [-4, -1]),
+            ([4.0, 1.0], [0, 0], [-4, -1]),
+            ([1.0, 3.0], [-3, 0], [-1, -1]),
+        ],
+    )
 
 
 def test_diana_s_shift_moves_by_alpha_of_what_is_sent() -> None:
@@ -83,11 +99,15 @@ def test_diana_s_shift_moves_by_alpha_of_what_is_sent() -> None:
 
     Then the update is zero: minus the shift is sent, of which half comes off.
     """
-    sends("diana(float32, 0.5)", "learned", [
-        ([4.0, 1.0], [4, 1], [-2, -0.5]),
-        ([4.0, 1.0], [2, 0.5], [-3, -0.75]),
-        ([0.0, 0.0], [-3, -0.75], [-1.5, -0.375]),
-    ])  # fmt: skip
+    sends(
+        "diana(float32, 0.5)",
+        "learned",
+        [
+            ([4.0, 1.0], [4, 1], [-2, -0.5]),
+            ([4.0, 1.0], [2, 0.5], [-3, -0.75]),
+            ([0.0, 0.0], [-3, -0.75], [-1.5, -0.375]),
+        ],
+    )
 
 
 def test_diana_s_own_step_is_one_over_one_plus_omega() -> None:
@@ -195,8 +215,12 @@ def test_parts_and_servers() -> None:
     """A method's parts from the outside in; the first that has a server of its own says so."""
     kinds = [type(part).__name__ for part in parts_of(parse("ef(topk(0.5) | float32)"))]
     assert kinds[:5] == ["ErrorFeedback", "PerTensor", "Pipeline", "TopK", "float"]
-    servers = {"raw": "", "diana(cnat)": "diana", "marina(cnat, 0.5)": "marina",
-               "by_name('w', raw, '*', ef21(cnat))": "ef21"}  # fmt: skip
+    servers = {
+        "raw": "",
+        "diana(cnat)": "diana",
+        "marina(cnat, 0.5)": "marina",
+        "by_name('w', raw, '*', ef21(cnat))": "ef21",
+    }
     assert {text: needs_server(parse(text)) for text in servers} == servers
 
 

@@ -48,13 +48,17 @@ def test_different_updates_are_unbiased_together() -> None:
     """Error of the mean: (1/N) sum ||x_i||^2 - ||mean||^2 per draw (Lemma 1 with d = N)."""
     updates = [normal(4, seed) for seed in range(4)]
     method, draws = parse("permk(4)"), 6000
-    means = torch.stack([
-        torch.stack([
-            compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded
-            for i, x in enumerate(updates)
-        ]).mean(0)
-        for s in range(draws)
-    ]).double()  # fmt: skip
+    means = torch.stack(
+        [
+            torch.stack(
+                [
+                    compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded
+                    for i, x in enumerate(updates)
+                ]
+            ).mean(0)
+            for s in range(draws)
+        ]
+    ).double()
     wanted = torch.stack(updates).mean(0).double()
     spread = means.std(0) / draws**0.5
     assert bool(((means.mean(0) - wanted).abs() < 5 * spread).all())
@@ -67,10 +71,14 @@ def test_different_updates_are_unbiased_together() -> None:
 def test_the_bound_is_that_of_a_client_drawn_by_chance(d: int) -> None:
     """Of the last one of four alone, two of five entries are sent: 1 + 2 * 4 * 2 / 5."""
     x, method, draws = normal(d), parse("permk(4)"), 1200
-    sent = torch.stack([
-        torch.stack([compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded for i in range(4)])
-        for s in range(draws)
-    ])  # fmt: skip
+    sent = torch.stack(
+        [
+            torch.stack(
+                [compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded for i in range(4)]
+            )
+            for s in range(draws)
+        ]
+    )
     errors = (sent - x).square().sum(2).mean(0) / x.square().sum()
     known = bound(method, d)
     assert torch.allclose(sent.mean((0, 1)), x) and "of a client drawn by chance" in known.note

@@ -41,10 +41,16 @@ def test_mean_and_noise_are_those_of_theory(method: str) -> None:
     n, draws = 40, 4000
     x = torch.randn(n, generator=torch.Generator().manual_seed(3))
     codec, template = parse(method), {"w": x.view(5, 8)}
-    arrived = torch.stack([
-        decompress(codec, compress(codec, template, seed=s)[0].payload, template)["w"]
-        for s in range(draws)
-    ]).view(draws, n).double()  # fmt: skip
+    arrived = (
+        torch.stack(
+            [
+                decompress(codec, compress(codec, template, seed=s)[0].payload, template)["w"]
+                for s in range(draws)
+            ]
+        )
+        .view(draws, n)
+        .double()
+    )
     error = float((arrived - x).square().sum(1).mean() / x.double().square().sum())
     told = bound(parse(method), n)
     if told.omega is not None:
@@ -56,8 +62,10 @@ def test_mean_and_noise_are_those_of_theory(method: str) -> None:
 
 
 def test_one_number_and_a_seed_whatever_the_size() -> None:
-    sizes = {8 * len(compress(parse("fedscalar()"), {"w": torch.randn(n)})[0].payload)
-             for n in (10, 100_000)}  # fmt: skip
+    sizes = {
+        8 * len(compress(parse("fedscalar()"), {"w": torch.randn(n)})[0].payload)
+        for n in (10, 100_000)
+    }
     assert len(sizes) == 1 and sizes.pop() <= 24 + 32 + 32
 
 

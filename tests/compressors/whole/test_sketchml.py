@@ -23,10 +23,16 @@ def test_a_small_message_by_hand() -> None:
     floats = "".join(f"{word:032b}" for word in np.array([-3.0, 3.0], "f4").view("u4").tolist())
     expected = (
         "00100"  # gamma(3 + 1): three values
-        "1" + floats  # two buckets, less one, in a bit; their means -3 and (2 + 4) / 2
-        + "010" "00" "00000010"  # gamma(1 + 1) keys below zero; a step of one byte: 2
-        + "00" "00" "00000001" "00000100"  # the others: keys 1 and 5 as 1 and 4
-    )  # fmt: skip
+        "1"
+        + floats  # two buckets, less one, in a bit; their means -3 and (2 + 4) / 2
+        + "010"
+        "00"
+        "00000010"  # gamma(1 + 1) keys below zero; a step of one byte: 2
+         + "00"
+        "00"
+        "00000001"
+        "00000100"  # the others: keys 1 and 5 as 1 and 4
+    )
     assert to_bits(out.to_bytes())[: out.position] == expected
 
 
@@ -153,8 +159,10 @@ def test_feedback_sends_the_rest_later() -> None:
     assert error < 0.25 * first
 
 
-@pytest.mark.parametrize("setting", ["p=0", "buckets=1", "groups=1", "groups=257", "rows=0",
-                                     "rows=17", "columns=0", "columns=1.5"])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting",
+    ["p=0", "buckets=1", "groups=1", "groups=257", "rows=0", "rows=17", "columns=0", "columns=1.5"],
+)
 def test_settings_that_cannot_be(setting: str) -> None:
     text = f"sketchml({setting})" if setting[0] == "p" else f"sketchml(0.1, {setting})"
     with pytest.raises(ValueError, match=f"sketchml: {setting.split('=')[0]} is"):

@@ -27,10 +27,12 @@ def body(x: torch.Tensor, sparsity: float = 1.0) -> list[int]:
         ([1, 0, 0, 0, 0], [2 * 81 + 27 + 9 + 3 + 1]),
         ([0, 0, 0, 0, -1], [120]),
         ([1], [2 * 81 + 27 + 9 + 3 + 1]),  # zeros fill the last parts
-        ([1, -1, 0, 0, 0, 1, 0, 0, 0, 1],  # parts 1 -1, 0 0, 0 1, 0 0, 0 1
-         [2 * 81 + 27 + 9 + 3 + 1, 0 * 81 + 27 + 2 * 9 + 3 + 2]),
+        (
+            [1, -1, 0, 0, 0, 1, 0, 0, 0, 1],  # parts 1 -1, 0 0, 0 1, 0 0, 0 1
+            [2 * 81 + 27 + 9 + 3 + 1, 0 * 81 + 27 + 2 * 9 + 3 + 2],
+        ),
     ],
-)  # fmt: skip
+)
 def test_quartic_bytes(entries: list[int], expected: list[int]) -> None:
     """A byte holds one entry of each of five parts, the first part highest."""
     assert body(torch.tensor(entries, dtype=torch.float32)) == expected
@@ -38,9 +40,17 @@ def test_quartic_bytes(entries: list[int], expected: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("zeros", "expected"),
-    [(1, [121]), (2, [243]), (3, [244]), (14, [255]), (15, [255, 121]), (16, [255, 243]),
-     (28, [255, 255]), (30, [255, 255, 243])],
-)  # fmt: skip
+    [
+        (1, [121]),
+        (2, [243]),
+        (3, [244]),
+        (14, [255]),
+        (15, [255, 121]),
+        (16, [255, 243]),
+        (28, [255, 255]),
+        (30, [255, 255, 243]),
+    ],
+)
 def test_runs_of_five_zeros(zeros: int, expected: list[int]) -> None:
     assert body(torch.zeros(5 * zeros)) == expected
     ends = torch.zeros(5 * (zeros + 2))
@@ -67,9 +77,7 @@ def test_half_the_magnitude_is_zero() -> None:
 
 def test_a_higher_sparsity_sends_fewer_bits() -> None:
     x = {"w": whole_numbers(20_000, 4) ** 3}
-    bits = [
-        compress(parse(f"threelc({s})"), x)[0].spans["values"] for s in (1.0, 1.25, 1.5, 1.75)
-    ]
+    bits = [compress(parse(f"threelc({s})"), x)[0].spans["values"] for s in (1.0, 1.25, 1.5, 1.75)]
     assert bits == sorted(bits, reverse=True)
     assert bits[0] <= 1.6 * 20_000
 

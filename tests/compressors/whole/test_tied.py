@@ -9,10 +9,16 @@ from compressors.whole.tied import Tied, pairs_of
 from tests.support.generators import same_bits, whole_numbers
 
 METHODS = (
-    "raw", "terngrad", "sbc(0.2)", "flat(topk(0.2) | float32)", "powersgd(1)", "dgc(0.2)",
-    "ef(flat(randk(0.2, false) | float32))", "by_name('a', sbc(0.2), '*', sbc(0.3))",
+    "raw",
+    "terngrad",
+    "sbc(0.2)",
+    "flat(topk(0.2) | float32)",
+    "powersgd(1)",
+    "dgc(0.2)",
+    "ef(flat(randk(0.2, false) | float32))",
+    "by_name('a', sbc(0.2), '*', sbc(0.3))",
     "by_name('a', raw, '*', sbc(0.3))",
-)  # fmt: skip
+)
 
 
 def update(seed: int, equal: bool) -> dict[str, Tensor]:

@@ -12,8 +12,15 @@ from compressors.base import ALL, SentTensor
 from compressors.whole.feedback import ErrorFeedback
 
 UPDATE = {"w": torch.tensor([[4.0, 1.0, -2.0], [8.0, 2.0, -4.0], [1.0, 1.0, 1.0]])}
-KEEPERS = ["ef(topk(0.5) | float32)", "ef(lowrank(1))", "lowrank(1)", "ef21(topk(0.5) | float32)",
-           "diana(cnat)", "dgc(0.5)", "by_name('v', raw, '*', ef(raw))"]  # fmt: skip
+KEEPERS = [
+    "ef(topk(0.5) | float32)",
+    "ef(lowrank(1))",
+    "lowrank(1)",
+    "ef21(topk(0.5) | float32)",
+    "diana(cnat)",
+    "dgc(0.5)",
+    "by_name('v', raw, '*', ef(raw))",
+]
 OTHERS = ["raw", "qsgd(7)", "flat(topk(0.5) | float32)", "marina(cnat, 0.1)"]
 
 

@@ -27,8 +27,9 @@ def chances(sizes: np.ndarray, budget: int) -> np.ndarray:
 
 def sent(method: str, x: torch.Tensor) -> torch.Tensor:
     made = parse(method)
-    return torch.stack([compress(made, {"w": x}, seed=s)[0].sent["w"].decoded
-                        for s in range(DRAWS)]).double()  # fmt: skip
+    return torch.stack(
+        [compress(made, {"w": x}, seed=s)[0].sent["w"].decoded for s in range(DRAWS)]
+    ).double()
 
 
 @pytest.mark.parametrize("rank", [1, 3])

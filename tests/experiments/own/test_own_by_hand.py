@@ -25,11 +25,18 @@ def test_adacomp_by_hand_with_a_bin_of_zeros_and_a_short_last_one() -> None:
        magnitude is (2 + 0 + 1) / 3 = 1.
     3. G = (-2, 1, -1), H = (-5, 1, -1): the first alone, negative; magnitude 2 / 3.
     """
-    state = sends("adacomp(3)", "residue", [
-        ([1.0, 4.0, -3.0, 0, 0, 0, 2.0, -1.0], [0, 2, -2, 0, 0, 0, 2, -2],
-         [1, 2, -1, 0, 0, 0, 0, 1]),
-        ([1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1], [1, 1, -1, 0, 0, 0, 0, 0]),
-    ])  # fmt: skip
+    state = sends(
+        "adacomp(3)",
+        "residue",
+        [
+            (
+                [1.0, 4.0, -3.0, 0, 0, 0, 2.0, -1.0],
+                [0, 2, -2, 0, 0, 0, 2, -2],
+                [1, 2, -1, 0, 0, 0, 0, 1],
+            ),
+            ([1.0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1], [1, 1, -1, 0, 0, 0, 0, 0]),
+        ],
+    )
     packet, state = compress(parse("adacomp(3)"), {"w": torch.tensor([-3.0] + [0.0] * 7)}, state)
     assert close(packet.sent["w"].decoded, [-2 / 3] + [0.0] * 7)
     assert close(state["residue/w"], [-4 / 3, 1, -1, 0, 0, 0, 0, 0])
@@ -51,11 +58,15 @@ def test_variance_based_by_hand() -> None:
        down to a power; they start again. v of the third is 0.75.
     3. r = (1, 1, 2), v = (1, 1, 4.75): nothing.
     """
-    state = sends("variance_based(1, 0.5)", "sums", [
-        ([3.0, -1.0, 1.0], [0, 0, 0], [3, -1, 1]),
-        ([3.0, -1.0, -1.0], [4, -2, 0], [0, 0, 0]),
-        ([1.0, 1.0, 2.0], [0, 0, 0], [1, 1, 2]),
-    ])  # fmt: skip
+    state = sends(
+        "variance_based(1, 0.5)",
+        "sums",
+        [
+            ([3.0, -1.0, 1.0], [0, 0, 0], [3, -1, 1]),
+            ([3.0, -1.0, -1.0], [4, -2, 0], [0, 0, 0]),
+            ([1.0, 1.0, 2.0], [0, 0, 0], [1, 1, 2]),
+        ],
+    )
     assert state["squares/w"].tolist() == [0.5, 0.5, 2.375]
 
 
@@ -135,9 +146,16 @@ def drawing(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 
 @pytest.mark.parametrize(
     ("draw", "kept"),
-    [(0.999, []), (0.4376, []), (0.4374, [4.0]), (0.2, [4.0, 4.0]), (0.07, [4.0] * 3),
-     (0.06, [4.0] * 4), (0.0, [4.0] * 4)],
-)  # fmt: skip
+    [
+        (0.999, []),
+        (0.4376, []),
+        (0.4374, [4.0]),
+        (0.2, [4.0, 4.0]),
+        (0.07, [4.0] * 3),
+        (0.06, [4.0] * 4),
+        (0.0, [4.0] * 4),
+    ],
+)
 def test_atomo_s_chances_by_hand(
     monkeypatch: pytest.MonkeyPatch, draw: float, kept: list[float]
 ) -> None:

@@ -68,14 +68,24 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_default_sweep_writes_all_that_is_promised(demo: Path) -> None:
     assert sorted(f.name for f in demo.iterdir()) == [
-        "cells", "report.html", "summary.csv", "summary.parquet", "summary.tex", "sweep.toml",
-    ]  # fmt: skip
+        "cells",
+        "report.html",
+        "summary.csv",
+        "summary.parquet",
+        "summary.tex",
+        "sweep.toml",
+    ]
     assert sorted(f.name for f in (demo / "cells").iterdir()) == ["n1-p1-s0", "n10-p0.01-s0"]
     for cell in (demo / "cells").iterdir():
         assert sorted(f.name for f in cell.iterdir()) == [
-            "clients.parquet", "config.toml", "environment.json", "layers.parquet",
-            "model.safetensors", "rounds.parquet", "summary.json",
-        ]  # fmt: skip
+            "clients.parquet",
+            "config.toml",
+            "environment.json",
+            "layers.parquet",
+            "model.safetensors",
+            "rounds.parquet",
+            "summary.json",
+        ]
     table = pd.read_csv(demo / "summary.csv")
     assert set(table) >= CELL and len(table) == 2
     assert table["status"].tolist() == ["done", "done"]
@@ -93,8 +103,17 @@ def test_the_table_of_the_same_command_again(
         assert all("…" not in line for line in lines)
         table = [line for line in lines if str(demo) not in line]
         assert max(len(line) for line in table) <= columns
-        for word in ("accuracy", "vs dense", "up", "content", "down", "ratio", "both", "p/n",
-                     "seconds"):  # fmt: skip
+        for word in (
+            "accuracy",
+            "vs dense",
+            "up",
+            "content",
+            "down",
+            "ratio",
+            "both",
+            "p/n",
+            "seconds",
+        ):
             assert word in said.out
         assert lines[-2:] == [f"Results: {demo}", f"Report:  {demo}/report.html"]
 

@@ -15,9 +15,20 @@ __all__ = ["typed"]  # the fixture
 
 METHOD = "topk(0.05) | float32 | golomb"
 FIELDS = {
-    "method", "entries", "sent", "wire_bits", "content_bits", "header_bits", "position_bits",
-    "value_bits", "side_bits", "ratio", "relative_error", "seconds", "tensors",
-}  # fmt: skip
+    "method",
+    "entries",
+    "sent",
+    "wire_bits",
+    "content_bits",
+    "header_bits",
+    "position_bits",
+    "value_bits",
+    "side_bits",
+    "ratio",
+    "relative_error",
+    "seconds",
+    "tensors",
+}
 
 
 @pytest.fixture

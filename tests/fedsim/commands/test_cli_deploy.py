@@ -114,10 +114,15 @@ def test_the_app_has_the_settings_of_the_flags(
     file, out = str(tmp_path / "run.toml"), str(tmp_path / "out")
     typed(*given.split(), "--config", file, "--out", out)
     asked = fedsim.RunConfig(
-        clients=fedsim.Clients(4, partition="dirichlet(0.3)"), seed=0, gradient=0.02,
-        iterations=30, stop_at_bits="2Mbit", training=fedsim.Training(momentum=0, batch_size=5),
-        keep=fedsim.Keep(payloads=True), machine=fedsim.Machine(engine="flower"),
-    )  # fmt: skip
+        clients=fedsim.Clients(4, partition="dirichlet(0.3)"),
+        seed=0,
+        gradient=0.02,
+        iterations=30,
+        stop_at_bits="2Mbit",
+        training=fedsim.Training(momentum=0, batch_size=5),
+        keep=fedsim.Keep(payloads=True),
+        machine=fedsim.Machine(engine="flower"),
+    )
     assert seen == [asked]
 
 
@@ -159,8 +164,19 @@ def test_a_deployment_that_dies_when_its_run_is_done_says_so_and_forgets(
         raise fedsim.RunFailed("the SuperLink was killed")
 
     monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(dies))
-    flags = ("deploy", "--clients", "2", "--method", "sbc(0.05)", "--temporal", "5",
-             "--iterations", "20", "--out", str(tmp_path))  # fmt: skip
+    flags = (
+        "deploy",
+        "--clients",
+        "2",
+        "--method",
+        "sbc(0.05)",
+        "--temporal",
+        "5",
+        "--iterations",
+        "20",
+        "--out",
+        str(tmp_path),
+    )
     said = typed(*flags)
     assert said.code == 1 and said.err.endswith("the run is done: the same command shows it\n")
     assert typed(*flags).code == 0 and not (tmp_path / "nodes").exists()

@@ -98,17 +98,29 @@ OFF = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 @pytest.mark.parametrize(
     ("given", "first", "found", "advised"),
     [
-        ({}, False, "off: fedsim has set FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0",
-         "FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0"),
+        (
+            {},
+            False,
+            "off: fedsim has set FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0",
+            "FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0",
+        ),
         (OFF, False, "off: FLWR_TELEMETRY_ENABLED=0 in the environment", ""),
         (OFF, True, "off: FLWR_TELEMETRY_ENABLED=0 in the environment", ""),
         ({}, True, "on: Flower's (flwr was imported before fedsim", "FLWR_TELEMETRY_ENABLED=0"),
-        (OFF | {"FLWR_TELEMETRY_ENABLED": "1"}, False,
-         "on: Flower's (FLWR_TELEMETRY_ENABLED=1", "export FLWR_TELEMETRY_ENABLED=0`"),
-        (OFF | {"RAY_USAGE_STATS_ENABLED": "1"}, False,
-         "on: Ray's (RAY_USAGE_STATS_ENABLED=1", "export RAY_USAGE_STATS_ENABLED=0`"),
+        (
+            OFF | {"FLWR_TELEMETRY_ENABLED": "1"},
+            False,
+            "on: Flower's (FLWR_TELEMETRY_ENABLED=1",
+            "export FLWR_TELEMETRY_ENABLED=0`",
+        ),
+        (
+            OFF | {"RAY_USAGE_STATS_ENABLED": "1"},
+            False,
+            "on: Ray's (RAY_USAGE_STATS_ENABLED=1",
+            "export RAY_USAGE_STATS_ENABLED=0`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_telemetry_is_on_or_off_and_why(
     given: dict[str, str], first: bool, found: str, advised: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,9 +107,12 @@ def around(typed: Typed) -> Path:
     """Files of the user's, good and bad."""
     folder = Path.cwd()
     for name, text in {
-        "file": "x", "bad.toml": "task =", "unknown.toml": "tusk = 'digits'",
-        "type.toml": "clients = 'four'", "grid.toml": "temporal = 'x'",
-    }.items():  # fmt: skip
+        "file": "x",
+        "bad.toml": "task =",
+        "unknown.toml": "tusk = 'digits'",
+        "type.toml": "clients = 'four'",
+        "grid.toml": "temporal = 'x'",
+    }.items():
         (folder / name).write_text(text)
     (folder / "bytes.toml").write_bytes(b"\xff\xfe\x00")
     return folder
@@ -261,9 +264,11 @@ def _no_driver(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(("reader_is_there", "code"), [(False, 0), (True, 1)])
 def test_a_broken_pipe_is_well_where_it_is_the_output_alone(
-    reader_is_there: bool, code: int, monkeypatch: pytest.MonkeyPatch,
+    reader_is_there: bool,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """As of `| head`; a pipe to a process of fedsim's own that is gone is an error."""
 
     def broken(flags: object) -> int:

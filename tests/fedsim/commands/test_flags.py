@@ -40,8 +40,17 @@ GONE = {
 }  # fmt: skip
 MORE = {
     "run": {"columns", "dry-run", "open"},
-    "sweep": {"seeds", "vary", "no-baseline", "jobs", "only", "columns", "per-seed", "dry-run",
-              "open"},
+    "sweep": {
+        "seeds",
+        "vary",
+        "no-baseline",
+        "jobs",
+        "only",
+        "columns",
+        "per-seed",
+        "dry-run",
+        "open",
+    },
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs", "open"},
     "deploy": {"port"},
 }

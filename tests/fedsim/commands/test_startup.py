@@ -26,8 +26,17 @@ loaded = [name for name in absent if name in sys.modules]
 raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
 COMMANDS = (
-    "search", "run", "sweep", "deploy", "report", "verify", "compress", "decompress", "measure",
-    "experiment", "doctor",
+    "search",
+    "run",
+    "sweep",
+    "deploy",
+    "report",
+    "verify",
+    "compress",
+    "decompress",
+    "measure",
+    "experiment",
+    "doctor",
 )
 FIGURES = ("matplotlib",)
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
@@ -39,8 +48,10 @@ def start(absent: tuple[str, ...], *arguments: str, code: int = 0) -> None:
     """Fails where a command in a new process has imported one of the modules ``absent``."""
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, ",".join(absent), str(code), *arguments],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -59,11 +70,23 @@ def test_lists_import_nothing_that_a_run_needs(what: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["swep", "list taks", "sweep --tempral 1", "run --seed x", "theory tabel1", "",
-     "run --task nope", "sweep --method sbcc", "run --method ef(topk(0.1)|float23)",
-     "run --clients 0", "run --config WRONG", "sweep --engine fast", "search --lr 0",
-     "deploy --cohort -1"],
-)  # fmt: skip
+    [
+        "swep",
+        "list taks",
+        "sweep --tempral 1",
+        "run --seed x",
+        "theory tabel1",
+        "",
+        "run --task nope",
+        "sweep --method sbcc",
+        "run --method ef(topk(0.1)|float23)",
+        "run --clients 0",
+        "run --config WRONG",
+        "sweep --engine fast",
+        "search --lr 0",
+        "deploy --cohort -1",
+    ],
+)
 def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("batch-size = 0")
@@ -143,12 +166,23 @@ assert "torch" in sys.modules and "torch._dynamo" not in sys.modules
 @pytest.mark.slow
 def test_what_trains_imports_nothing_that_only_tables_and_figures_need(tmp_path: Path) -> None:
     """Nor does torch's compiler come, which torch's own optimizers import."""
-    absent = ("pandas", "pyarrow", "torch._dynamo", "torch._inductor", "sympy", "fedsim.show",
-              *FIGURES, *DATA, *CLUSTER)  # fmt: skip
+    absent = (
+        "pandas",
+        "pyarrow",
+        "torch._dynamo",
+        "torch._inductor",
+        "sympy",
+        "fedsim.show",
+        *FIGURES,
+        *DATA,
+        *CLUSTER,
+    )
     done = subprocess.run(
         [sys.executable, "-c", _TRAINS, ",".join(absent), str(tmp_path / "out")],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -102,8 +102,10 @@ def test_flower_s_logger_keeps_its_level() -> None:
 def test_the_import_of_flower_changes_no_level() -> None:
     """In a process of its own, in which nobody has imported Flower yet."""
     lines = (
-        "import logging, sys, fedsim", "fedsim.run", "assert 'flwr' in sys.modules",
+        "import logging, sys, fedsim",
+        "fedsim.run",
+        "assert 'flwr' in sys.modules",
         "print(logging.getLogger('flwr').level)",
-    )  # fmt: skip
+    )
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
     assert done.stdout == "0\n", done.stderr

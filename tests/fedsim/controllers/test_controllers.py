@@ -69,8 +69,10 @@ def test_noise_halves_n_where_the_cosines_sum_below_zero() -> None:
 
 def test_adacomm_follows_the_root_of_the_loss() -> None:
     """First loss 4: sqrt(1 / 4) 8 = 4; then the same loss again, which halves n."""
-    every = [{"iteration": at, "train_loss": loss}
-             for at, loss in ((0, None), (8, 4.0), (16, 1.0), (18, 1.0), (20, 1.0))]  # fmt: skip
+    every = [
+        {"iteration": at, "train_loss": loss}
+        for at, loss in ((0, None), (8, 4.0), (16, 1.0), (18, 1.0), (20, 1.0))
+    ]
     assert [n for n, _ in choices("adacomm(10)", every)] == [8, 8, 4, 4, 2]
 
 
@@ -99,17 +101,20 @@ def test_texts_are_read_and_printed(name: str) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("plato(3)", "unknown controller 'plato'"), ("plateau(x=1)", "has no 'x'; it takes p"),
+        ("plato(3)", "unknown controller 'plato'"),
+        ("plateau(x=1)", "has no 'x'; it takes p"),
         ("plateau(0)", "patience is 0: give a whole number from 1"),
-        ("link(", "is not closed; give a name and settings"), ("warmup(1 2)", "cannot read .1 2"),
-        ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"), ("adacomm", "every"),
+        ("link(", "is not closed; give a name and settings"),
+        ("warmup(1 2)", "cannot read .1 2"),
+        ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"),
+        ("adacomm", "every"),
         ("plateau(factor=1)", "factor is 1: give a number above 1"),
         ("link(1, least=0.5, most=0.1)", "least is 0.5, above most"),
         ("warmup(3, first=True)", r"first is True: it lies in \(0, 1\]"),
         ("link(1e999)", "seconds is inf: give a number above 0"),
         ("plateau(patience=1, patience=2)", "patience is given twice.*give a name and settings"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(written: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_controller(written)
@@ -141,9 +146,11 @@ class Bare:
 
 def test_what_a_class_of_ones_own_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTROLLERS, "bare", ListedController(Bare, "title", "source", "bare"))
-    for name, said in (("needs", "needs is None; give a tuple of some of"),
-                       ("moves", "moves is None; give a tuple of 'n' and 'p'"),
-                       ("choose", r"it has no choose\(observation, memory\)")):  # fmt: skip
+    for name, said in (
+        ("needs", "needs is None; give a tuple of some of"),
+        ("moves", "moves is None; give a tuple of 'n' and 'p'"),
+        ("choose", r"it has no choose\(observation, memory\)"),
+    ):
         with pytest.raises(UsageError, match=f"controller bare: {said}"):
             parse_controller("bare")
         monkeypatch.setattr(Bare, name, (), raising=False)

@@ -24,10 +24,17 @@ __all__ = ["make_task"]  # the fixture
         ({"controller": "adacomm(9)", "method": "dgc({p})", "temporal": 1, "momentum": 0}, "n = 1"),
         ({"controller": "link(1)"}, "give --network"),
         ({"controller": "fixed", "network": "4g"}, "compute=20ms"),
-        ({"controller": "noise", "network": "4g, compute=20ms", "deadline": "9s", "late": "count"},
-         "give --late hold or drop"),
+        (
+            {
+                "controller": "noise",
+                "network": "4g, compute=20ms",
+                "deadline": "9s",
+                "late": "count",
+            },
+            "give --late hold or drop",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         RunConfig.of(**{"method": "sbc", **settings})

@@ -32,9 +32,13 @@ def paced(
     give_links(monkeypatch, compute=COMPUTE, up=[120, 60, 120, 40])
     task = make_task(**threes([16.0, 32.0, 64.0, 256.0], samples=1, more=1))
     config = RunConfig.of(
-        task=task.name, method="raw", temporal=1, controller="pace(2, most=8)",
-        network="down=120bit, compute=1s", **{"iterations": 10, **settings},
-    )  # fmt: skip
+        task=task.name,
+        method="raw",
+        temporal=1,
+        controller="pace(2, most=8)",
+        network="down=120bit, compute=1s",
+        **{"iterations": 10, **settings},
+    )
     run(config, folder)
     return config
 
@@ -97,12 +101,20 @@ def test_other_weights_go_by_no_number_of_iterations(
 @pytest.mark.parametrize(
     ("text", "compute", "n"),
     [
-        ("pace(2)", 0.5, 4), ("pace(2)", 0.51, 3), ("pace(2)", 2.0, 1), ("pace(2)", 2.5, 1),
-        ("pace(2)", 1.01, 1), ("pace(2, most=4)", 0.5, 4), ("pace(2, most=3)", 0.5, 3),
-        ("pace(2)", 0.0, 100), ("pace(2)", 0.02, 100), ("pace(2)", 0.0201, 99),
-        ("pace(2, most=1)", 0.5, 1), ("pace(2, most=1)", 5.0, 1),
+        ("pace(2)", 0.5, 4),
+        ("pace(2)", 0.51, 3),
+        ("pace(2)", 2.0, 1),
+        ("pace(2)", 2.5, 1),
+        ("pace(2)", 1.01, 1),
+        ("pace(2, most=4)", 0.5, 4),
+        ("pace(2, most=3)", 0.5, 3),
+        ("pace(2)", 0.0, 100),
+        ("pace(2)", 0.02, 100),
+        ("pace(2)", 0.0201, 99),
+        ("pace(2, most=1)", 0.5, 1),
+        ("pace(2, most=1)", 5.0, 1),
     ],
-)  # fmt: skip
+)
 def test_as_many_as_there_is_time_for(text: str, compute: float, n: int) -> None:
     """The whole part of seconds / compute, from 1 to ``most``, which is 100 unless given."""
     controller = parse_controller(text)

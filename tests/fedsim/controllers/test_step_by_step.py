@@ -50,15 +50,32 @@ def test_plateau_waits_for_its_patience() -> None:
     After two that are not better the best is forgotten: 9 is the first of the next phase. A round
     of which nothing is known counts neither way.
     """
-    rows = [(None, 8, 0.01), (4.0, 8, 0.01), (3.0, 8, 0.01), (2.5, 8, 0.01), (2.0, 8, 0.01),
-            (None, 8, 0.01), (1.9, 4, 0.02), (9.0, 4, 0.02), (9.0, 4, 0.02), (6.0, 4, 0.02),
-            (5.0, 4, 0.02), (4.5, 2, 0.04)]  # fmt: skip
+    rows = [
+        (None, 8, 0.01),
+        (4.0, 8, 0.01),
+        (3.0, 8, 0.01),
+        (2.5, 8, 0.01),
+        (2.0, 8, 0.01),
+        (None, 8, 0.01),
+        (1.9, 4, 0.02),
+        (9.0, 4, 0.02),
+        (9.0, 4, 0.02),
+        (6.0, 4, 0.02),
+        (5.0, 4, 0.02),
+        (4.5, 2, 0.04),
+    ]
     assert walk("plateau(2, better=0.25)", losses(*rows)) == {"steps": 2, "bad": 0, "best": None}
 
 
 def test_plateau_forgets_bad_rounds_with_each_better_one() -> None:
-    rows = [(8.0, 8, 0.01), (8.0, 8, 0.01), (4.0, 8, 0.01), (4.0, 8, 0.01), (2.0, 8, 0.01),
-            (2.0, 8, 0.01)]  # fmt: skip
+    rows = [
+        (8.0, 8, 0.01),
+        (8.0, 8, 0.01),
+        (4.0, 8, 0.01),
+        (4.0, 8, 0.01),
+        (2.0, 8, 0.01),
+        (2.0, 8, 0.01),
+    ]
     assert walk("plateau(2)", losses(*rows)) == {"steps": 0, "bad": 1, "best": 2.0}
 
 
@@ -69,8 +86,16 @@ def test_plateau_looks_for_a_hundredth_unless_told_otherwise() -> None:
 
 def test_plateau_s_factor_is_taken_to_powers_of_what_the_run_began_with() -> None:
     """8 / 3, 8 / 9 and 8 / 27 are 3, 1 and 1; p is at most 0.2."""
-    rows = [(1.0, 8, 0.01), (1.0, 3, 0.03), (1.0, 3, 0.03), (1.0, 1, 0.09), (1.0, 1, 0.09),
-            (1.0, 1, 0.2), (1.0, 1, 0.2), (1.0, 1, 0.2)]  # fmt: skip
+    rows = [
+        (1.0, 8, 0.01),
+        (1.0, 3, 0.03),
+        (1.0, 3, 0.03),
+        (1.0, 1, 0.09),
+        (1.0, 1, 0.09),
+        (1.0, 1, 0.2),
+        (1.0, 1, 0.2),
+        (1.0, 1, 0.2),
+    ]
     walk("plateau(1, 3, most=0.2)", losses(*rows))
 
 
@@ -140,8 +165,16 @@ def test_adacomm_goes_by_iterations_and_the_first_loss() -> None:
 
 def test_adacomm_s_turns_are_not_shifted_by_rounds_that_skip_them() -> None:
     """The first loss comes at 25, within the third turn; the next turns begin at 30 and 40."""
-    rows = [(0, None, 8), (25, 4.0, 8), (29, 1.0, 8), (30, 1.0, 4), (38, 0.01, 4), (47, 0.25, 2),
-            (49, 0.01, 2), (50, 0.01, 1)]  # fmt: skip
+    rows = [
+        (0, None, 8),
+        (25, 4.0, 8),
+        (29, 1.0, 8),
+        (30, 1.0, 4),
+        (38, 0.01, 4),
+        (47, 0.25, 2),
+        (49, 0.01, 2),
+        (50, 0.01, 1),
+    ]
     walk("adacomm(10)", reported(*rows))
 
 
@@ -158,11 +191,12 @@ def test_adacomm_leaves_n_where_there_is_no_loss_to_go_by() -> None:
     ("name", "p", "fractions"),
     [
         ("warmup(4, first=0.16)", 0.01, [0.16, 0.08, 0.04, 0.02, 0.01, 0.01]),
-        ("warmup(1, first=0.5)", 0.01, [0.5, 0.01, 0.01]), ("warmup(2)", 0.01, [0.25, 0.05, 0.01]),
+        ("warmup(1, first=0.5)", 0.01, [0.5, 0.01, 0.01]),
+        ("warmup(2)", 0.01, [0.25, 0.05, 0.01]),
         ("warmup(3, first=1)", 0.001, [1.0, 0.1, 0.01, 0.001, 0.001]),
         ("warmup(2, first=0.005)", 0.01, [0.01, 0.01, 0.01]),  # it never goes below p
     ],
-)  # fmt: skip
+)
 def test_warmup_falls_by_one_factor_a_round(name: str, p: float, fractions: list[float]) -> None:
     walk(name, [({"round": r, "p": p}, 8, x) for r, x in enumerate(fractions, 1)])
 
@@ -176,10 +210,21 @@ HALF = {"n": 2, "p": 0.5}
     [
         # The rate drops at 10 for the first time; what is left of the first phase is done in it,
         # with as many entries as go with so many iterations.
-        ("delay_first", HALF | {"rate_drops": (10, 20)}, [
-            (0, 4, 1.0), (4, 4, 1.0), (6, 4, 1.0), (7, 3, 0.75), (8, 2, 0.5), (9, 1, 0.25),
-            (10, 1, 0.25), (11, 1, 0.25), (20, 1, 0.25),
-        ]),
+        (
+            "delay_first",
+            HALF | {"rate_drops": (10, 20)},
+            [
+                (0, 4, 1.0),
+                (4, 4, 1.0),
+                (6, 4, 1.0),
+                (7, 3, 0.75),
+                (8, 2, 0.5),
+                (9, 1, 0.25),
+                (10, 1, 0.25),
+                (11, 1, 0.25),
+                (20, 1, 0.25),
+            ],
+        ),
         # A drop at the end of the run, or after it, is none: half-way.
         ("delay_first", HALF | {"rate_drops": (100, 200)}, [(47, 3, 0.75), (50, 1, 0.25)]),
         ("delay_first", HALF | {"rate_drops": (99,)}, [(94, 4, 1.0), (98, 1, 0.25), (99, 1, 0.25)]),
@@ -191,14 +236,20 @@ HALF = {"n": 2, "p": 0.5}
         ("delay_first(longest=3)", HALF, [(0, 3, 0.75), (48, 2, 0.5), (50, 1, 0.25)]),
         ("delay_first(longest=1)", HALF, [(0, 1, 0.25), (50, 1, 0.25)]),
         # 8 / 0.01 iterations would be dense, and a hundred are an eighth of that.
-        ("delay_first", {"iterations": 2000}, [
-            (0, 100, 0.125), (980, 20, 0.025), (1000, 1, 0.00125),
-        ]),
+        (
+            "delay_first",
+            {"iterations": 2000},
+            [
+                (0, 100, 0.125),
+                (980, 20, 0.025),
+                (1000, 1, 0.00125),
+            ],
+        ),
         ("delay_first", {"n": 1, "p": 1.0}, [(0, 1, 1.0), (50, 1, 1.0)]),
         # 8 / 3 iterations are 3, of which the messages would be more than dense.
         ("delay_first", {"n": 2, "p": 0.75}, [(0, 3, 1.0), (50, 1, 0.375)]),
     ],
-)  # fmt: skip
+)
 def test_delay_first_in_two_phases(
     name: str, facts: dict[str, Any], every: list[tuple[int, int, float]]
 ) -> None:
@@ -220,12 +271,15 @@ def test_fixed_is_what_was_typed() -> None:
         ("link(2)", {"up": 100.0}, 0.0125),  # 200 bits, 16 per entry: 12.5 of 1000 entries
         ("link(2)", {"up": 100.0, "up_bits": 500, "sent": 50}, 0.02),  # 10 bits per entry
         ("link(2)", {"up": 100.0, "up_bits": 24, "sent": 0}, 0.0125),  # nothing travelled: 16 again
-        ("link(0.5)", {"up": 3200.0}, 0.1), ("link(2)", {"up": 1.0}, 0.001),
-        ("link(2, least=0.01)", {"up": 1.0}, 0.01), ("link(2)", {"up": 1e6}, 1.0),
-        ("link(2, most=0.3)", {"up": 1e6}, 0.3), ("link(2)", {"up": float("inf")}, 1.0),
+        ("link(0.5)", {"up": 3200.0}, 0.1),
+        ("link(2)", {"up": 1.0}, 0.001),
+        ("link(2, least=0.01)", {"up": 1.0}, 0.01),
+        ("link(2)", {"up": 1e6}, 1.0),
+        ("link(2, most=0.3)", {"up": 1e6}, 0.3),
+        ("link(2)", {"up": float("inf")}, 1.0),
         ("link(2, least=0.3, most=0.3)", {"up": 100.0}, 0.3),
     ],
-)  # fmt: skip
+)
 def test_link_fills_its_time(name: str, seen: dict[str, Any], p: float) -> None:
     chosen, memory = parse_controller(name).choose(told(clients={3: ClientObservation(**seen)}), {})
     assert memory == {} and isinstance(chosen, dict) and list(chosen) == [3]

@@ -109,17 +109,33 @@ def test_what_is_told_where_a_client_fails(
     settings = {"iterations": 10, "min_replies": 2, "evaluate_every": 1}
     first, second, third, fourth = ran(task, tmp_path, **settings)
 
-    assert first.clients == dict.fromkeys(range(3), ClientObservation(
-        up=math.inf, down=math.inf, latency=0.0, compute=1.0
-    ))  # fmt: skip
+    assert first.clients == dict.fromkeys(
+        range(3), ClientObservation(up=math.inf, down=math.inf, latency=0.0, compute=1.0)
+    )
     known = ("train_loss", "loss", "metric", "update_norm", "agreement")
     assert all(getattr(first, name) is None for name in known)
     assert (first.up_bits, first.down_bits, first.seconds) == (0, 0, 0)
 
-    near(second.clients[0], n=1, p=0.34, up_bits=64, sent=1, train_loss=50, update_norm=5,
-         residual_norm=3)  # fmt: skip
-    near(second.clients[1], n=1, p=0.34, up_bits=64, sent=1, train_loss=338, update_norm=13,
-         residual_norm=5)  # fmt: skip
+    near(
+        second.clients[0],
+        n=1,
+        p=0.34,
+        up_bits=64,
+        sent=1,
+        train_loss=50,
+        update_norm=5,
+        residual_norm=3,
+    )
+    near(
+        second.clients[1],
+        n=1,
+        p=0.34,
+        up_bits=64,
+        sent=1,
+        train_loss=338,
+        update_norm=13,
+        residual_norm=5,
+    )
     assert second.train_loss == pytest.approx((50 + 338 + 578) / 3)
     assert second.update_norm == pytest.approx(math.sqrt(481) / 3)
     assert second.loss == pytest.approx(481 / 18)
@@ -127,11 +143,27 @@ def test_what_is_told_where_a_client_fails(
 
     begin = [36 + 64 / 9 + 25, 256 + 256 / 9 + 625]
     losses = [5 / 8 * square / 2 for square in begin]
-    near(third.clients[0], n=2, p=0.67, up_bits=96, sent=2, train_loss=losses[0],
-         update_norm=math.sqrt(4.5**2 + 2**2 + 3.75**2), residual_norm=2)  # fmt: skip
+    near(
+        third.clients[0],
+        n=2,
+        p=0.67,
+        up_bits=96,
+        sent=2,
+        train_loss=losses[0],
+        update_norm=math.sqrt(4.5**2 + 2**2 + 3.75**2),
+        residual_norm=2,
+    )
     assert third.clients[1] == second.clients[1]  # of its last used update
-    near(third.clients[2], n=2, p=0.67, up_bits=96, sent=2, train_loss=losses[1],
-         update_norm=math.sqrt(12**2 + 4**2 + 18.75**2), residual_norm=4)  # fmt: skip
+    near(
+        third.clients[2],
+        n=2,
+        p=0.67,
+        up_bits=96,
+        sent=2,
+        train_loss=losses[1],
+        update_norm=math.sqrt(12**2 + 4**2 + 18.75**2),
+        residual_norm=4,
+    )
     assert third.train_loss == pytest.approx(sum(losses) / 2)  # of those who reported
     assert third.update_norm == pytest.approx(math.hypot(13.75, 7.5))
     cosine = 37.5 / (math.sqrt(481) / 3 * math.hypot(13.75, 7.5))
@@ -215,11 +247,15 @@ def test_bits_are_means_over_a_cohort_smaller_than_the_federation(
         (((3, 0.5), (5, 2.0)), [1, 1, 0.5, 2], (3,)),
         ((), [1, 1, 1, 1], ()),
     ],
-)  # fmt: skip
+)
 def test_rates_and_their_drops(
-    steps: tuple[tuple[int, float], ...], rates: list[float], drops: tuple[int, ...],
-    recorded: type[Recorded], make_task: Any, tmp_path: Path,
-) -> None:  # fmt: skip
+    steps: tuple[tuple[int, float], ...],
+    rates: list[float],
+    drops: tuple[int, ...],
+    recorded: type[Recorded],
+    make_task: Any,
+    tmp_path: Path,
+) -> None:
     """Rounds begin at iterations 0, 2, 4 and 6. A rate that grows, or stays, is no drop."""
     task = make_task(**threes([16.0], lr_steps=steps))
     told = ran(task, tmp_path, temporal=2, iterations=8)
@@ -237,8 +273,15 @@ def test_without_a_network_no_time_and_no_link_is_told(
     assert told[1].clients[0].update_norm is None and told[1].train_loss == 3 * 16**2 / 2
 
 
-ROW = {"clients": 1, "failures": 0, "absent": 0, "up_wire_bits": 0, "down_wire_bits": 0,
-       "metric": math.nan, "loss": math.nan}  # fmt: skip
+ROW = {
+    "clients": 1,
+    "failures": 0,
+    "absent": 0,
+    "up_wire_bits": 0,
+    "down_wire_bits": 0,
+    "metric": math.nan,
+    "loss": math.nan,
+}
 
 
 @pytest.fixture
@@ -293,10 +336,13 @@ def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Observati
 def test_what_travels_beside_the_model_is_no_update_of_it(make_task: Any) -> None:
     """w goes 0, 3, 4, and a control variate beside it 0, -9, 9."""
     task = make_task(**threes([16.0, 32.0]))
-    config = RunConfig.of(task=task.name, controller="noise", method=METHOD, gradient=0.34,
-                          temporal=1, iterations=9)  # fmt: skip
-    sent = [{"w": torch.tensor([w]), "control/w": torch.tensor([c])}
-            for w, c in ((0.0, 0.0), (3.0, -9.0), (4.0, 9.0))]  # fmt: skip
+    config = RunConfig.of(
+        task=task.name, controller="noise", method=METHOD, gradient=0.34, temporal=1, iterations=9
+    )
+    sent = [
+        {"w": torch.tensor([w]), "control/w": torch.tensor([c])}
+        for w, c in ((0.0, 0.0), (3.0, -9.0), (4.0, 9.0))
+    ]
     pilot, told = Controlled(config, sent[0], ["w"]), []
     for number, weights in enumerate(sent[1:], 1):
         pilot.begin(number, 0.0)
@@ -311,13 +357,10 @@ def test_losses_and_scores_are_those_of_the_last_time(
 ) -> None:
     """The mean is over those who reported; a score stays until the next evaluation."""
     rows = [{"metric": 0.5, "loss": 2.0}, {}, {"metric": 0.75, "loss": 1.0}]
-    reports = [{0: {"train_loss": 1.0}, 1: {"train_loss": 4.0}}, {1: {"train_loss": 3.0}},
-               {0: {}}]  # fmt: skip
+    reports = [{0: {"train_loss": 1.0}, 1: {"train_loss": 4.0}}, {1: {"train_loss": 3.0}}, {0: {}}]
     told = flight(*[(1.0, 0.0, 0.0)] * 3, rows=rows, reports=reports)
     assert [one.train_loss for one in told] == [None, 2.5, 3, None]
-    assert [(one.metric, one.loss) for one in told] == [
-        (None, None), (0.5, 2), (0.5, 2), (0.75, 1)
-    ]  # fmt: skip
+    assert [(one.metric, one.loss) for one in told] == [(None, None), (0.5, 2), (0.5, 2), (0.75, 1)]
     assert [one.clients[0].train_loss for one in told] == [None, 1, 1, None]
     assert [one.clients[1].train_loss for one in told] == [None, 4, 3, 3]
     seen = told[1].clients[0]
@@ -328,8 +371,14 @@ def test_bits_down_are_of_those_that_were_sent_something(
     flight: Callable[..., list[Observation]],
 ) -> None:
     """400 bits up of two that are used; 600 bits down to three that were asked, one was absent."""
-    row = {"clients": 2, "failures": 2, "absent": 1, "up_wire_bits": 400, "down_wire_bits": 600,
-           "sim_end_seconds": 7.5}  # fmt: skip
+    row = {
+        "clients": 2,
+        "failures": 2,
+        "absent": 1,
+        "up_wire_bits": 400,
+        "down_wire_bits": 600,
+        "sim_end_seconds": 7.5,
+    }
     told = flight((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), rows=[row, row | {"sim_end_seconds": 9.0}])
     assert [one.up_bits for one in told] == [0, 200, 400]
     assert [one.down_bits for one in told] == [0, 200, 400]
@@ -357,8 +406,14 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
 
 def test_a_round_of_epochs_that_asks_nobody_has_no_orders(make_task: Any) -> None:
     task = make_task(**threes([16.0, 32.0]))
-    config = RunConfig.of(task=task.name, controller="plateau(2)", method=METHOD, gradient=0.34,
-                          temporal=4, iterations=40)  # fmt: skip
+    config = RunConfig.of(
+        task=task.name,
+        controller="plateau(2)",
+        method=METHOD,
+        gradient=0.34,
+        temporal=4,
+        iterations=40,
+    )
     pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"], lambda client: 4)
     pilot.begin(1, 0.0)
     assert pilot.make_orders(1, []) == {} and pilot.steps == 0

@@ -62,8 +62,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
 
     monkeypatch.setattr(Group, "__init__", noted)
     for name, command in {
-        "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers,
-    }.items():  # fmt: skip
+        "superlink": listens,
+        "superexec": waits,
+        "warm": imports,
+        "supernode": registers,
+    }.items():
         monkeypatch.setattr(programs, name, command)
     return groups
 
@@ -87,9 +90,11 @@ def test_nodes_are_told_who_they_are(
         assert sorted(federation.nodes) == [0, 1]
     assert not any(group.alive for group in started) and not federation.private.exists()
     assert told[0] == {
-        "partition-id": 0, "num-partitions": 2, "client-id": "0",
+        "partition-id": 0,
+        "num-partitions": 2,
+        "client-id": "0",
         "state-dir": str(tmp_path / "nodes" / "0"),
-    }  # fmt: skip
+    }
     assert [node["client-id"] for node in told] == ["0", "1", "1"]
 
 
@@ -289,8 +294,10 @@ def test_the_child_becomes_the_program_that_asked(
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     assert json.loads((tmp_path / "child").read_text()) == [
-        ["--token", "a b"], str(tmp_path), 200_000
-    ]  # fmt: skip
+        ["--token", "a b"],
+        str(tmp_path),
+        200_000,
+    ]
 
 
 def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:

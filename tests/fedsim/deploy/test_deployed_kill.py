@@ -22,9 +22,14 @@ pytestmark = [pytest.mark.proof, pytest.mark.processes]
 
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {
-    "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": 0.0,
-    "evaluate-every": 1, "timeout": 180, "keep-payloads": True,
-}  # fmt: skip
+    "iterations": 2 * ROUNDS,
+    "temporal": 2,
+    "gradient": 0.05,
+    "momentum": 0.0,
+    "evaluate-every": 1,
+    "timeout": 180,
+    "keep-payloads": True,
+}
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,19 @@ from tests.support.runs import OWN, assert_same
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 SETTINGS = [
-    "--clients", "3", "--iterations", "6", "--temporal", "2", "--gradient", "0.05",
-    "--downlink", "sbc(0.5)", "--evaluate-every", "1",
-]  # fmt: skip
+    "--clients",
+    "3",
+    "--iterations",
+    "6",
+    "--temporal",
+    "2",
+    "--gradient",
+    "0.05",
+    "--downlink",
+    "sbc(0.5)",
+    "--evaluate-every",
+    "1",
+]
 
 
 def test_a_deployed_run_is_the_local_run(tmp_path: Path) -> None:

@@ -50,9 +50,16 @@ except ModuleNotFoundError:
 raise SystemExit("the libraries are there after all")
 """
 REST = (
-    "ray", "matplotlib", "pandas", "pyarrow", "flwr_datasets", "datasets", "zstandard",
-    "tensorboard", "torchvision",
-)  # fmt: skip
+    "ray",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "flwr_datasets",
+    "datasets",
+    "zstandard",
+    "tensorboard",
+    "torchvision",
+)
 """What other commands, tasks and partitions need. Flower itself brings rich and tomli-w."""
 
 
@@ -60,8 +67,10 @@ REST = (
 def test_a_client_serves_a_message_without_the_rest(tmp_path: object) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, ",".join(REST), str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -70,10 +79,13 @@ def test_make_takes_torch_from_the_index_that_it_is_given(target: str) -> None:
     told = {
         index: subprocess.run(
             ["make", "-n", "-W", "pyproject.toml", target, f"TORCH_INDEX={index}"],
-            cwd=ROOT, capture_output=True, text=True, check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for index in ("", "INDEX")
-    }  # fmt: skip
+    }
     assert "--index-url" not in told[""] and "-c constraints.txt" in told[""]
     assert "--no-deps --index-url INDEX torch" in told["INDEX"]
     assert "-c .venv/constraints.txt" in told["INDEX"] and "^(torch|" in told["INDEX"]

@@ -30,9 +30,10 @@ from tests.support.markdown import ROOT, blocks
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 pytestmark = [
-    pytest.mark.processes, pytest.mark.slow,
+    pytest.mark.processes,
+    pytest.mark.slow,
     pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
-]  # fmt: skip
+]
 
 PAGE = ROOT / "docs" / "deploy.md"
 STRANGER = "127.0.0.2"  # of the loopback interface, too: limits are per address
@@ -127,9 +128,14 @@ class Site:
     def shell(self, text: str) -> str:
         """Runs a block of the page to its end; returns its output."""
         done = subprocess.run(
-            ["sh", "-e", "-c", text], cwd=self.folder, env=self.environment(), timeout=60,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            ["sh", "-e", "-c", text],
+            cwd=self.folder,
+            env=self.environment(),
+            timeout=60,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         assert done.returncode == 0, done.stdout
         return done.stdout
 
@@ -164,9 +170,13 @@ class Site:
         )
 
     def post(
-        self, path: str, message: Message, headers: dict[str, str] | None = None, port: int = 0,
+        self,
+        path: str,
+        message: Message,
+        headers: dict[str, str] | None = None,
+        port: int = 0,
         source: str = STRANGER,
-    ) -> tuple[int, bytes]:  # fmt: skip
+    ) -> tuple[int, bytes]:
         """Status and body that answer one request, by default of a stranger to nginx."""
         connection = self.connection(port or self.public, source)
         with ExitStack() as stack:
@@ -216,10 +226,16 @@ def test_control_is_refused_from_outside(site: Site) -> None:
     refused = subprocess.run(flwr, env=environment, capture_output=True, text=True, timeout=60)
     assert refused.returncode != 0 and "403" in refused.stdout + refused.stderr
     for path in (
-        "/v1/control/list-runs", "//v1/control/list-runs", "/v1/fleet/../control/list-runs",
-        "/v1/fleet/%2e%2e/control/list-runs", "/v1/fleet/..%2fcontrol/list-runs", "/v1/fleet/",
-        "/v1/control/list-runs?/v1/fleet/pull-messages", "/v1/runtime/pull-messages", "/docs",
-    ):  # fmt: skip
+        "/v1/control/list-runs",
+        "//v1/control/list-runs",
+        "/v1/fleet/../control/list-runs",
+        "/v1/fleet/%2e%2e/control/list-runs",
+        "/v1/fleet/..%2fcontrol/list-runs",
+        "/v1/fleet/",
+        "/v1/control/list-runs?/v1/fleet/pull-messages",
+        "/v1/runtime/pull-messages",
+        "/docs",
+    ):
         assert site.post(path, ListRunsRequest())[0] == 403, path
     assert site.post("/v1/control/list-runs", ListRunsRequest(), port=site.link)[0] == 200
     assert site.runs() == 0

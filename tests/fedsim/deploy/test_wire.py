@@ -25,8 +25,11 @@ PULL = "/v1/fleet/pull-messages"
 PUSHES = ("/v1/fleet/push-messages", "/v1/fleet/push-object")
 Push = tuple[str, bytes, dict[str, str]]
 SETTINGS: dict[str, programs.Value] = {
-    "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "evaluate-every": 1,
-}  # fmt: skip
+    "iterations": 2 * ROUNDS,
+    "temporal": 2,
+    "gradient": 0.05,
+    "evaluate-every": 1,
+}
 
 
 class Wire(ThreadingHTTPServer):

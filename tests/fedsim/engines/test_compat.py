@@ -43,11 +43,13 @@ def test_unchecked_numbers_are_a_record_like_any_other() -> None:
 
 
 def test_contents_go_to_bytes_and_back() -> None:
-    content = RecordDict({
-        "c": ConfigRecord({"payload": b"\x00\xff", "n": 3, "x": 0.1, "words": ["a", "b"]}),
-        "m": MetricRecord({"loss": 1.5, "counts": [1, 2]}),
-        "a": ArrayRecord({"w": Array("uint8", (3,), "numpy.ndarray", b"123")}),
-    })  # fmt: skip
+    content = RecordDict(
+        {
+            "c": ConfigRecord({"payload": b"\x00\xff", "n": 3, "x": 0.1, "words": ["a", "b"]}),
+            "m": MetricRecord({"loss": 1.5, "counts": [1, 2]}),
+            "a": ArrayRecord({"w": Array("uint8", (3,), "numpy.ndarray", b"123")}),
+        }
+    )
     again = compat.from_bytes(compat.to_bytes(content))
     assert again == content and list(again) == list(content)
     assert compat.to_bytes(again) == compat.to_bytes(content)

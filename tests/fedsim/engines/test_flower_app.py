@@ -90,9 +90,13 @@ def typed(script: str, checkout: Path, environment: dict[str, str], out: Path) -
     """The summary that a page's commands leave in ``out``."""
     assert str(out) in script
     done = subprocess.run(
-        ["bash", "-ec", script], cwd=checkout, env=environment, timeout=SECONDS,
-        capture_output=True, text=True,
-    )  # fmt: skip
+        ["bash", "-ec", script],
+        cwd=checkout,
+        env=environment,
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (out / "summary.json").exists(), done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())

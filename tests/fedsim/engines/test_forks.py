@@ -159,9 +159,11 @@ def refuse(
 
 @pytest.mark.parametrize("place", EVERY)
 def test_memory_that_is_refused_for_messages_is_told(
-    place: tuple[bool, str], make_task: Any, monkeypatch: pytest.MonkeyPatch,
+    place: tuple[bool, str],
+    make_task: Any,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     refuse(monkeypatch, [place])
     lost = place != (True, "written")  # of which nothing has reached a process
     with pytest.raises(RunFailed, match="OSError: .*Cannot allocate memory"):
@@ -254,10 +256,16 @@ def test_values_come_as_they_went(ends: tuple[_Channel, _Channel]) -> None:
     (sends, receives), large = ends, os.urandom(1 << 16)
     image = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     tensors = [
-        image, image.to(torch.bfloat16), torch.tensor(3), torch.empty(0, 2), torch.ones(1, 3) > 0,
-        torch.arange(12.0).view(3, 4).T, torch.arange(6.0)[::2], torch.zeros(1).expand(3),
+        image,
+        image.to(torch.bfloat16),
+        torch.tensor(3),
+        torch.empty(0, 2),
+        torch.ones(1, 3) > 0,
+        torch.arange(12.0).view(3, 4).T,
+        torch.arange(6.0)[::2],
+        torch.zeros(1).expand(3),
         torch.arange(5, dtype=torch.float64),
-    ]  # fmt: skip
+    ]
     seen = None
     for value in ([large, tensors, {"n": 1}], [large, b"short"], [os.urandom(1 << 20), large]):
         sends.send(value)

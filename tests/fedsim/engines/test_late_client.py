@@ -76,19 +76,32 @@ def sleepy(folder: Path) -> Task:
     folder.mkdir()
     data = Data(X[:48], Y[:48], X[48:], Y[48:], "made up", draw=partial(drawn, folder))
     return Task(
-        name="sleepy", build=lambda: nn.Linear(6, 3), load=lambda folder, download: data,
-        optimizer=lambda parameters: SGD(parameters, lr=0.1, momentum=0.9), loss=cross_entropy,
-        metric=correct, clients=3, batch_size=4, partition="contiguous", channels_last=False,
-    )  # fmt: skip
+        name="sleepy",
+        build=lambda: nn.Linear(6, 3),
+        load=lambda folder, download: data,
+        optimizer=lambda parameters: SGD(parameters, lr=0.1, momentum=0.9),
+        loss=cross_entropy,
+        metric=correct,
+        clients=3,
+        batch_size=4,
+        partition="contiguous",
+        channels_last=False,
+    )
 
 
-def test_a_late_client_on_every_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_client_on_every_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for grid in (LocalGrid, RayGrid, CarryingGrid):
         given_up(monkeypatch, grid, tmp_path / SENT)
-    config = RunConfig.of(task=sleepy(tmp_path / "a"), method="sbc", gradient=0.2, temporal=2,
-                          iterations=10, min_replies=2, workers=3, keep_payloads=True)
+    config = RunConfig.of(
+        task=sleepy(tmp_path / "a"),
+        method="sbc",
+        gradient=0.2,
+        temporal=2,
+        iterations=10,
+        min_replies=2,
+        workers=3,
+        keep_payloads=True,
+    )
     run(config, tmp_path / "local")
     frame = rounds(tmp_path / "local")
     assert frame["failures"].tolist() == [0, 1, 1, 0, 0]

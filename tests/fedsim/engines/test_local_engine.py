@@ -226,8 +226,7 @@ def test_a_node_answers_one_message_after_the_other(grid_of: Grids) -> None:
 
     grid = grid_of(slow, workers=2)
     first, second = (
-        Message(RecordDict({"in": ConfigRecord({"number": n})}), 1, "train")
-        for n in (1, 2)
+        Message(RecordDict({"in": ConfigRecord({"number": n})}), 1, "train") for n in (1, 2)
     )
     assert list(grid.send_and_receive([first], timeout=0.1)) == []
     replies = grid.send_and_receive([second], timeout=LONG)
@@ -324,9 +323,7 @@ def context_of(client: int, **config: str) -> Context:
     return Context(1, client + 1, {"partition-id": client, **config}, RecordDict(), {})
 
 
-@pytest.mark.parametrize(
-    ("make", "keys"), [(InProcess, []), (AtNode, []), (AtNode, ["state-dir"])]
-)
+@pytest.mark.parametrize(("make", "keys"), [(InProcess, []), (AtNode, []), (AtNode, ["state-dir"])])
 def test_every_home_of_memory_keeps_every_bit(make: Any, keys: list[str], tmp_path: Path) -> None:
     config = dict.fromkeys(keys, str(tmp_path / "nodes"))
     states, contexts = make(), [context_of(0, **config), context_of(1, **config)]

@@ -35,9 +35,10 @@ from tests.support.runs import assert_same, make_task, payloads, rounds, run_mod
 __all__ = ["make_task"]  # the fixture
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.processes,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]  # fmt: skip
+]
 
 
 HELD = ("held", "held_norm")
@@ -92,10 +93,19 @@ def test_whatever_a_client_remembers(
     monkeypatch.setitem(CATALOGUE, "plain", Row("plain", "codec", Plain, "T", "here", "plain"))
     task = make_task(build=Drawing, optimizer=Counting, lr_steps=((6, 0.1),), clients=4)
     config = RunConfig.of(
-        task=task, method="ef(topk({p}) | float32 | golomb)", gradient=0.2, downlink="ef(plain)",
-        temporal=3, iterations=12, evaluate_every=2, cohort=3, seed=3, buffers="mean",
-        controller="plateau(1, better=0.9)", keep_payloads=True,
-    )  # fmt: skip
+        task=task,
+        method="ef(topk({p}) | float32 | golomb)",
+        gradient=0.2,
+        downlink="ef(plain)",
+        temporal=3,
+        iterations=12,
+        evaluate_every=2,
+        cohort=3,
+        seed=3,
+        buffers="mean",
+        controller="plateau(1, better=0.9)",
+        keep_payloads=True,
+    )
     on_all(config, tmp_path, cluster)
     frame = rounds(tmp_path / "ray")
     assert frame["local_iterations"].nunique() > 1 and frame["up_buffer_bits"].gt(0).all()
@@ -104,11 +114,20 @@ def test_whatever_a_client_remembers(
 
 def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path) -> None:
     config = small(
-        clients=6, cohort=4, ask=5, iterations=40, downlink="sbc(0.05)", catch_up=True,
-        late="count", dropout="before=0.1, after=0.1", deadline="1s", availability=0.9,
+        clients=6,
+        cohort=4,
+        ask=5,
+        iterations=40,
+        downlink="sbc(0.05)",
+        catch_up=True,
+        late="count",
+        dropout="before=0.1, after=0.1",
+        deadline="1s",
+        availability=0.9,
         network="up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms)",
-        strategy="nesterov", partition="dirichlet(0.5)",
-    )  # fmt: skip
+        strategy="nesterov",
+        partition="dirichlet(0.5)",
+    )
     on_all(config, tmp_path, cluster)
     local, *others = clocks(tmp_path)
     assert all(map(local.equals, others)) and (local.diff().dropna() > 0).all()
@@ -117,9 +136,14 @@ def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path
 
 def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
     config = small(
-        clients=4, cohort=3, downlink="relay", weighting="samples", keep_payloads=True,
-        network="1gbit, compute=20ms", dropout="after=0.2",
-    )  # fmt: skip
+        clients=4,
+        cohort=3,
+        downlink="relay",
+        weighting="samples",
+        keep_payloads=True,
+        network="1gbit, compute=20ms",
+        dropout="after=0.2",
+    )
     on_all(config, tmp_path, cluster)
     local, *others = clocks(tmp_path)
     assert all(map(local.equals, others)) and "relay" in " ".join(payloads(tmp_path / "ray"))
@@ -168,9 +192,11 @@ def test_a_run_that_is_killed_goes_on(begun: str, cluster: str, tmp_path: Path) 
     whole = run(config, tmp_path / "whole").summary
     with pytest.raises(Stopped):
         run(
-            config.but(engine=begun), tmp_path / begun, ray_address=cluster,
+            config.but(engine=begun),
+            tmp_path / begun,
+            ray_address=cluster,
             callbacks=[stop_after(2)],
-        )  # fmt: skip
+        )
     others = {"local", *ON_RAY} - {begun}
     for other in others:
         shutil.copytree(tmp_path / begun, tmp_path / other)
@@ -178,9 +204,11 @@ def test_a_run_that_is_killed_goes_on(begun: str, cluster: str, tmp_path: Path) 
         address = None if engine == "local" else cluster
         seen: list[int] = []
         done = run(
-            config.but(engine=engine), tmp_path / engine, ray_address=address,
+            config.but(engine=engine),
+            tmp_path / engine,
+            ray_address=address,
             callbacks=[recording(seen)],
-        )  # fmt: skip
+        )
         assert seen == [3, 4]
         assert_same(tmp_path / "whole", tmp_path / engine)
         assert {k: done.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
@@ -194,9 +222,7 @@ def round_of(message: Message) -> int:
 
 
 @pytest.mark.parametrize("engine", ON_RAY)
-def test_what_a_client_raises_is_told_in_a_line(
-    engine: str, cluster: str, tmp_path: Path
-) -> None:
+def test_what_a_client_raises_is_told_in_a_line(engine: str, cluster: str, tmp_path: Path) -> None:
     config = small(lr=1e30, engine=engine, clients=2)
     with pytest.raises(RunFailed, match=r"round 1: 0 of 2 .*client 0: .*holds NaN or infinity"):
         run(config, tmp_path / "out", ray_address=cluster)
@@ -207,7 +233,9 @@ def test_what_a_client_raises_is_told_in_a_line(
 
 OWN = next(b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 
-SCRIPT = OWN.split("result = ")[0] + """
+SCRIPT = (
+    OWN.split("result = ")[0]
+    + """
 import sys
 from dataclasses import dataclass
 from typing import ClassVar
@@ -236,14 +264,19 @@ cells = [fedsim.Cell(name, fedsim.RunConfig(task=spirals, iterations=10, method=
 for cell in fedsim.run_cells(cells, "cells", jobs=2, ray_address=sys.argv[1]):
     print(cell["status"], cell.get("error"))
 """
+)
 
 
 def test_what_is_defined_in_the_main_module_is_known(cluster: str, tmp_path: Path) -> None:
     """As in a notebook: a task and a codec, in runs on Ray's engines and in cells on Ray."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, cluster], cwd=tmp_path, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=900,
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT, cluster],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr
     local, ray, flower, good, bad = done.stdout.splitlines()[-5:]
     assert local == ray == flower

@@ -15,7 +15,7 @@ from tests.support.runs import assert_same, small
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.usefixtures(no_page.__name__),
-]  # fmt: skip
+]
 
 NOBODY = "127.0.0.1:1"
 GRID = SweepConfig(small(method="sbc", gradient=0.1, evaluate_every=2), (5, 10), (0.1,))

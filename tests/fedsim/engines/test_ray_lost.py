@@ -240,10 +240,13 @@ def test_a_worker_that_ray_has_replaced_unseen_is_asked_again(fake: FakeRay) -> 
 
 def test_a_memory_travels_as_it_is() -> None:
     memory = {
-        "none": torch.empty(0, 3), "number": torch.tensor(7), "half": torch.ones(3, 5).bfloat16(),
+        "none": torch.empty(0, 3),
+        "number": torch.tensor(7),
+        "half": torch.ones(3, 5).bfloat16(),
         "last": torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4).permute(2, 0, 1),
-        "yes": torch.tensor([True, False, True]), "bytes": torch.arange(7, dtype=torch.uint8),
-    }  # fmt: skip
+        "yes": torch.tensor([True, False, True]),
+        "bytes": torch.arange(7, dtype=torch.uint8),
+    }
     plain, came = workers.unpack_from_ray(workers.pack_for_ray({"a": b"b"}, memory))
     assert plain == {"a": b"b"} and list(came) == list(memory)
     for name, x in memory.items():

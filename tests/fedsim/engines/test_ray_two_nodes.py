@@ -12,9 +12,11 @@ from tests.support.faults import told
 from tests.support.runs import assert_same, small
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.proof, pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.proof,
+    pytest.mark.processes,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -33,9 +35,13 @@ def test_a_machine_is_lost_midway_and_nothing_differs(
     """The other does all that is left: no machine has room for the worker that was lost."""
     cluster, second = machines
     config = small(
-        clients=64, temporal=1, iterations=5, downlink="sbc(0.05)", partition="drawn(20)",
+        clients=64,
+        temporal=1,
+        iterations=5,
+        downlink="sbc(0.05)",
+        partition="drawn(20)",
         keep_payloads=True,
-    )  # fmt: skip
+    )
 
     def kill(row: Mapping[str, Any]) -> None:
         if row["round"] == 3:
@@ -44,9 +50,12 @@ def test_a_machine_is_lost_midway_and_nothing_differs(
     run(config, tmp_path / "local", progress=False)
     with caplog.at_level(logging.WARNING, logger="fedsim"):
         run(
-            config.but(engine="ray"), tmp_path / "ray", progress=False, callbacks=[kill],
+            config.but(engine="ray"),
+            tmp_path / "ray",
+            progress=False,
+            callbacks=[kill],
             ray_address=cluster.address,
-        )  # fmt: skip
+        )
     assert caplog.text.count("Ray lost a worker (1 so far)") == 1
     assert_same(tmp_path / "local", tmp_path / "ray")
     told("Ray machine killed", "no room elsewhere", 1)

@@ -23,8 +23,11 @@ __all__ = ["make_task"]  # the fixture
 
 NETWORK = "server_up=24bit, server_down=22bit, compute=1s"
 LINKS = {
-    "up": [60, 60, 8], "down": [6, 18, 20], "latency": [0.5, 0.5, 1], "compute": [1.5, 2.5, 0.5],
-}  # fmt: skip
+    "up": [60, 60, 8],
+    "down": [6, 18, 20],
+    "latency": [0.5, 0.5, 1],
+    "compute": [1.5, 2.5, 0.5],
+}
 TARGETS = [16.0, 64.0, 32.0]
 
 
@@ -139,8 +142,10 @@ def test_fewer_at_work_than_there_are_clients(
     rows = table(tmp_path)
     assert rows["sim_end_seconds"].tolist() == pytest.approx([14, 43, 74], abs=1e-9)
     assert rows[["version", "buffered", "in_flight"]].to_numpy().tolist() == [
-        [1, 0, 1], [2, 0, 1], [3, 0, 1]
-    ]  # fmt: skip
+        [1, 0, 1],
+        [2, 0, 1],
+        [3, 0, 1],
+    ]
     assert last(tmp_path) == [37.59375] * 3
 
 

@@ -24,14 +24,19 @@ __all__ = ["make_task"]  # the fixture
         ({"buffer_size": 10_000}, "--buffer-size is 10000: the run has .* would never move"),
         ({"buffer_size": 0}, "--buffer-size is 0: give a number above 0"),
         ({"weighting": "nova"}, "weighting is 'nova': give uniform or samples"),
-        ({"strategy": "fedasync", "buffer_size": None, "weighting": "samples"},
-         "--weighting is 'samples': it belongs to dsgd"),
+        (
+            {"strategy": "fedasync", "buffer_size": None, "weighting": "samples"},
+            "--weighting is 'samples': it belongs to dsgd",
+        ),
         ({"strategy": "fedasync"}, "--buffer-size is 3: it belongs to fedbuff"),
-        ({"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},
-         "--staleness is 'constant': it belongs to fedbuff and fedasync, and --strategy is 'dsgd'"),
+        (
+            {"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},
+            "--staleness is 'constant': it belongs to fedbuff and fedasync, "
+            "and --strategy is 'dsgd'",
+        ),
         ({"strategy": "fedasync", "buffer_size": None, "server_lr": 1.5}, "server_lr is 1.5"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together_is_told(more: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         asynchronous("fedbuff", **more)

@@ -34,9 +34,13 @@ ROUNDS = pd.DataFrame({
 def test_a_client_of_every_round_by_hand() -> None:
     """Up 300 / 3 + 200 / 4 + 30 / 1 = 180; down over 4, 4 and 1 receivers: 100 + 20 + 10 = 130."""
     assert ledger.per_participation(ROUNDS) == {
-        "up_wire_bits": 180, "up_content_bits": 80 + 40 + 24, "up_sent": 20 + 10 + 6,
-        "down_wire_bits": 130, "down_news_bits": 2 + 4, "total_bits": 1500,
-    }  # fmt: skip
+        "up_wire_bits": 180,
+        "up_content_bits": 80 + 40 + 24,
+        "up_sent": 20 + 10 + 6,
+        "down_wire_bits": 130,
+        "down_news_bits": 2 + 4,
+        "total_bits": 1500,
+    }
 
 
 def test_where_nobody_says_who_was_absent_or_late_all_were_there() -> None:
@@ -58,29 +62,39 @@ def test_a_number_that_a_round_lacks_is_not_known() -> None:
 def test_the_whole_federation_over_its_clients() -> None:
     """Ten clients: 530 + 48 that were not used up, 424 content, 490 down."""
     assert ledger.of_federation(ROUNDS, 10) == {
-        "up_wire_bits_per_client": 57.8, "up_content_bits_per_client": 42.4,
+        "up_wire_bits_per_client": 57.8,
+        "up_content_bits_per_client": 42.4,
         "down_wire_bits_per_client": 49.0,
-    }  # fmt: skip
+    }
     older = ledger.of_federation(ROUNDS.drop(columns=["failed_up_bits", "up_content_bits"]), 10)
     assert older == {"up_wire_bits_per_client": 53.0, "down_wire_bits_per_client": 49.0}
 
 
 def test_failures_by_hand() -> None:
     """Two rounds' losses differ in numbers alone; who did not fail says nothing."""
-    clients = pd.DataFrame({
-        "failures": [1, 1, 1, 0],
-        "failure_reasons": ["no node", "loss nan (round 1)", "loss nan (round 2)", "not told"],
-        "client": [0, 1, 1, 0], "round": [1, 1, 2, 2],
-    })  # fmt: skip
+    clients = pd.DataFrame(
+        {
+            "failures": [1, 1, 1, 0],
+            "failure_reasons": ["no node", "loss nan (round 1)", "loss nan (round 2)", "not told"],
+            "client": [0, 1, 1, 0],
+            "round": [1, 1, 2, 2],
+        }
+    )
     assert ledger.failed(ROUNDS, clients) == {
-        "failures": 3, "failure_reasons": "loss nan (round …) x 2; no node x 1",
-        "failed_up_bits": 48, "returned": 1, "lost": 2,
+        "failures": 3,
+        "failure_reasons": "loss nan (round …) x 2; no node x 1",
+        "failed_up_bits": 48,
+        "returned": 1,
+        "lost": 2,
         "failed_clients": "client 0, client 1 (2 times)",
-    }  # fmt: skip
+    }
     older = ROUNDS.drop(columns=["returned", "lost"])
     assert {*ledger.failed(older, clients)} == {
-        "failures", "failure_reasons", "failed_up_bits", "failed_clients",
-    }  # fmt: skip
+        "failures",
+        "failure_reasons",
+        "failed_up_bits",
+        "failed_clients",
+    }
 
 
 def test_the_share_is_of_all_uploads_that_were_used() -> None:
@@ -110,10 +124,20 @@ def with_orders() -> RoundTraffic:
             0: Downlink(b"d" * 8, "update", zero, side_payloads=order[0]),
             1: Downlink(b"d" * 8, "update", zero, side_payloads=order[1]),
         },
-        uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, lost=1,
-                           side_payloads={REPORT: to_report([1.0, 2.0])})},
-        failures={1: "no reply"}, dropped=[2, 2], side_names=(*USUAL, ORDER, REPORT),
-    )  # fmt: skip
+        uplinks={
+            0: Uplink(
+                b"u" * 9,
+                spans(24, 8, 30, 10),
+                {},
+                {},
+                lost=1,
+                side_payloads={REPORT: to_report([1.0, 2.0])},
+            )
+        },
+        failures={1: "no reply"},
+        dropped=[2, 2],
+        side_names=(*USUAL, ORDER, REPORT),
+    )
 
 
 def test_orders_and_reports_are_charged() -> None:
@@ -144,8 +168,12 @@ def test_without_orders_there_are_no_such_columns() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([], ""), (["a"], "a x 1"), (["b", "a"], "a x 1; b x 1"), (["b", "a", "b"], "b x 2; a x 1"),
-        (["loss 1.5e3", "loss 2"], "loss … x 2"), (["loss 2", "loss 2"], "loss 2 x 2"),
+        ([], ""),
+        (["a"], "a x 1"),
+        (["b", "a"], "a x 1; b x 1"),
+        (["b", "a", "b"], "b x 2; a x 1"),
+        (["loss 1.5e3", "loss 2"], "loss … x 2"),
+        (["loss 2", "loss 2"], "loss 2 x 2"),
         (["client2 left"], "client2 left x 1"),  # a name, not a number
         (list("abcdd"), "d x 2; a x 1; b x 1; other reasons x 1"),
     ],

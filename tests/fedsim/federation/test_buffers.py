@@ -191,11 +191,18 @@ def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
 
 
 @pytest.mark.parametrize("buffers", ["mean", "local"])
-@pytest.mark.parametrize("more", cases({
-    "dsgd": {}, "partial cohort, both ways": {"cohort": 2, "downlink": "sbc(0.2)"},
-    "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.2)"},
-    "fedbuff": {"strategy": "fedbuff", "buffer_size": 4, "network": NETWORK},
-}, quick=["partial cohort, both ways"]))  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    cases(
+        {
+            "dsgd": {},
+            "partial cohort, both ways": {"cohort": 2, "downlink": "sbc(0.2)"},
+            "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.2)"},
+            "fedbuff": {"strategy": "fedbuff", "buffer_size": 4, "network": NETWORK},
+        },
+        quick=["partial cohort, both ways"],
+    ),
+)
 def test_it_goes_on_where_it_was_stopped(
     buffers: str, more: dict[str, Any], make_task: MakeTask, tmp_path: Path
 ) -> None:
@@ -292,10 +299,15 @@ def test_what_is_in_no_state_dict_does_not_travel() -> None:
     assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
 
 
-@pytest.mark.parametrize("some", [
-    {}, {"strategy": "fedbuff", "build": None},
-    {"controller": "warmup(2, first=0.5)", "method": "sbc({p})", "gradient": 0.2},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "some",
+    [
+        {},
+        {"strategy": "fedbuff", "build": None},
+        {"controller": "warmup(2, first=0.5)", "method": "sbc({p})", "gradient": 0.2},
+    ],
+    ids=str,
+)
 def test_every_clock_takes_what_the_books_say(
     some: dict[str, Any], make_task: MakeTask, tmp_path: Path
 ) -> None:

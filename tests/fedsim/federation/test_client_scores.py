@@ -18,8 +18,12 @@ from fedsim.show.tables import summary_texts
 from fedsim.tasks import get_task
 
 SMALL: dict[str, Any] = {
-    "task": "digits", "method": "sbc(0.1)", "temporal": 2, "iterations": 4, "evaluate_every": 2,
-}  # fmt: skip
+    "task": "digits",
+    "method": "sbc(0.1)",
+    "temporal": 2,
+    "iterations": 4,
+    "evaluate_every": 2,
+}
 
 
 @pytest.mark.parametrize(

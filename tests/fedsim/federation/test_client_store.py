@@ -159,9 +159,7 @@ def test_the_place_of_memories_changes_no_bit(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_stopped_run_goes_on_from_every_place(
-    memory: Any, workers: int, tmp_path: Path
-) -> None:
+def test_a_stopped_run_goes_on_from_every_place(memory: Any, workers: int, tmp_path: Path) -> None:
     config = small(**SOME, memory=memory, workers=workers, checkpoint_every=1)
     run(small(**SOME), tmp_path / "whole")
     for number in (2, 3, 5):
@@ -209,9 +207,7 @@ def test_a_memory_that_the_disk_has_damaged_is_not_taken(
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_large_end_stays_in_its_slots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_end_stays_in_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "KEPT_BYTES", 1000)
     config = small(**SOME, keep_checkpoint=True, evaluate_every=1)
     run(config, tmp_path / "parts")
@@ -233,9 +229,10 @@ def test_stateless_clients_forget_their_optimizer(monkeypatch: pytest.MonkeyPatc
     first = [result.rounds["digest_model"][0] for result in (with_state, without)]
     later = [result.rounds["digest_model"][1] for result in (with_state, without)]
     assert first[0] == first[1] and later[0] != later[1]
-    assert "stateless" in small(stateless=True).identity() and "memory" not in small(
-        memory=1
-    ).identity()
+    assert (
+        "stateless" in small(stateless=True).identity()
+        and "memory" not in small(memory=1).identity()
+    )
 
 
 def test_what_will_be_kept_is_told_and_refused_where_it_does_not_fit(
@@ -293,9 +290,14 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
     memories = Memories(monkeypatch)
     task = make_task(optimizer=lambda p: torch.optim.Adam(p, lr=0.01), clients=6)
     config = small(
-        task=task, method="sbc(0.2)", downlink="sbc(0.2)", cohort=3, temporal=2, iterations=16,
+        task=task,
+        method="sbc(0.2)",
+        downlink="sbc(0.2)",
+        cohort=3,
+        temporal=2,
+        iterations=16,
         memory_as="cnat",
-    )  # fmt: skip
+    )
     done = run(config, tmp_path / "ram", callbacks=[memories])
     kept = memories.rounds[-1][0]
     plain = client_memory.unpack_memory(kept, "cnat")
@@ -313,8 +315,10 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
         again = (tmp_path / name / "summary.json").read_text(encoding="utf-8")
         assert f'"held_norm": {done.summary["held_norm"]}' in again
     for way, why in (
-        ("sbc(0.1)", "memory or a server"), ("nothing", "nothing"), ("topk", "give float32"),
-    ):  # fmt: skip
+        ("sbc(0.1)", "memory or a server"),
+        ("nothing", "nothing"),
+        ("topk", "give float32"),
+    ):
         with pytest.raises(UsageError, match=f"--memory-as.*{why}"):
             config.but(memory_as=way)
     with pytest.raises(UsageError, match="'qsgd.*exp_avg.* 0 or less; give cnat"):

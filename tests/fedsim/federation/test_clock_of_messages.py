@@ -41,8 +41,13 @@ def test_three_rounds_of_three_clients_that_share_both_ways(
     bits alone, 90 at 45 bit/s. Client 1 has 30 left then, at 60 bit/s: 6 s. Client 2 takes 4 s:
     9.5 s. So they come after 5.75, 6.5 and 10 s; and so in round 3.
     """
-    give_links(monkeypatch, up=[60, 60, 30], down=[120, 120, 40], latency=[0.25, 0.5, 0.5],
-               compute=[0.75, 1, 2])  # fmt: skip
+    give_links(
+        monkeypatch,
+        up=[60, 60, 30],
+        down=[120, 120, 40],
+        latency=[0.25, 0.5, 0.5],
+        compute=[0.75, 1, 2],
+    )
     task = make_task(**threes([16.0, 32.0, 64.0]))
     network = "server_up=90bit, server_down=160bit, compute=1s"
     common = {"method": "raw", "temporal": 1, "iterations": 3, "network": network}
@@ -91,10 +96,12 @@ BYTES: dict[str, tuple[dict[str, Any], tuple[int, int], int]] = {
     "n and p": ({"method": TOPK, "gradient": 0.34, "controller": "fixed"}, (3, 18), 8),
     "n and a report": ({"method": "raw", "controller": "adacomm(999)"}, (1, 16), 19),
     "an update down": (
-        {"method": "raw", "controller": "fixed", "downlink": TOPK.format(p=0.34)}, (1, 9), 15
+        {"method": "raw", "controller": "fixed", "downlink": TOPK.format(p=0.34)},
+        (1, 9),
+        15,
     ),
     "two reports": ({"method": "raw", "controller": "two_reports"}, (1, 16), 23),
-}  # fmt: skip
+}
 """Settings; bytes down in the first round and in later ones; bytes up."""
 
 

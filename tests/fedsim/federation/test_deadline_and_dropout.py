@@ -35,10 +35,13 @@ def three(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(ClientDropout, "draw", draw)
     give_links(monkeypatch, up=[120, 60, 30])
     return {
-        "task": make_task(**threes([16.0, 32.0, 64.0])).name, "method": "ef(raw)", "temporal": 2,
-        "iterations": 10, "dropout": "before=0.1, after=0.1",
+        "task": make_task(**threes([16.0, 32.0, 64.0])).name,
+        "method": "ef(raw)",
+        "temporal": 2,
+        "iterations": 10,
+        "dropout": "before=0.1, after=0.1",
         "network": "down=120bit, latency=500ms, compute=1s",
-    }  # fmt: skip
+    }
 
 
 def used(folder: Path) -> list[list[int]]:
@@ -64,8 +67,11 @@ def test_without_a_deadline_nobody_waits_for_those_who_left(
     assert rows["sim_seconds"].tolist() == [7, 8, 8, 8, 6]
     assert rows["sim_end_seconds"].tolist() == [7, 15, 23, 31, 37]
     assert used(tmp_path) == [[0, 1, 2], [1, 2], [0, 2], [0, 1, 2], [0, 1]]
-    assert reasons(tmp_path) == [(2, 0, GONE["before"]), (3, 1, GONE["after"]),
-                                 (5, 2, GONE["before"])]  # fmt: skip
+    assert reasons(tmp_path) == [
+        (2, 0, GONE["before"]),
+        (3, 1, GONE["after"]),
+        (5, 2, GONE["before"]),
+    ]
 
 
 TIMES = [6.5, 6.5, 6.5, 6, 6.5]
@@ -93,8 +99,13 @@ def test_with_a_deadline_they_are_waited_for(
     assert rows["sim_seconds"].tolist() == TIMES
     assert used(tmp_path) == [[0, 1], [1], [0], [0, 1], [0, 1]]
     over = "its update came when the round was over"
-    assert reasons(tmp_path) == [(1, 2, over), (2, 0, GONE["before"]), (3, 1, GONE["after"]),
-                                 (3, 2, over), (5, 2, GONE["before"])]  # fmt: skip
+    assert reasons(tmp_path) == [
+        (1, 2, over),
+        (2, 0, GONE["before"]),
+        (3, 1, GONE["after"]),
+        (3, 2, over),
+        (5, 2, GONE["before"]),
+    ]
     assert rows["failed_up_bits"].tolist() == [0, 120, 0, 120, 0]  # where they arrive
     assert rows["lost"].tolist() == ([0, 1, 0, 1, 0] if late == "drop" else [0] * 5)
     assert rows["returned"].tolist() == [0, 0, 0, 1, 0]
@@ -145,15 +156,25 @@ def test_the_parts_of_those_who_left_and_of_the_late(three: dict[str, Any], tmp_
 @pytest.mark.parametrize(
     ("deadline", "first", "arrivals", "missing", "end"),
     [
-        (None, None, [12, 17], False, 17), (None, None, [12, 17], True, 17),
-        (None, None, [], True, 10), (5, None, [], True, 15), (5, None, [12, 17], False, 15),
-        (5, None, [12], True, 15), (5, None, [12], False, 12), (5, None, [12, 15], False, 15),
-        (None, 2, [12, 17, 18], True, 17), (None, 3, [12, 17], True, 17),
-        (5, 2, [12, 13, 17], False, 13), (5, 2, [12, 13], True, 13), (5, 2, [12, 17], True, 15),
-        (5, 2, [12], True, 15), (5, 2, [12], False, 12), (5, 1, [12, 13], True, 12),
+        (None, None, [12, 17], False, 17),
+        (None, None, [12, 17], True, 17),
+        (None, None, [], True, 10),
+        (5, None, [], True, 15),
+        (5, None, [12, 17], False, 15),
+        (5, None, [12], True, 15),
+        (5, None, [12], False, 12),
+        (5, None, [12, 15], False, 15),
+        (None, 2, [12, 17, 18], True, 17),
+        (None, 3, [12, 17], True, 17),
+        (5, 2, [12, 13, 17], False, 13),
+        (5, 2, [12, 13], True, 13),
+        (5, 2, [12, 17], True, 15),
+        (5, 2, [12], True, 15),
+        (5, 2, [12], False, 12),
+        (5, 1, [12, 13], True, 12),
         (5, 1, [16], True, 15),
     ],
-)  # fmt: skip
+)
 def test_ends_of_a_round_that_begins_at_10_s(
     deadline: float | None, first: int | None, arrivals: list[float], missing: bool, end: float
 ) -> None:

@@ -23,9 +23,14 @@ SETTINGS: dict[str, Any] = {"method": "dgc(0.05)", "temporal": 1, "momentum": 0.
 def test_it_learns_the_digits(tmp_path: Path) -> None:
     """80 steps of two clients at 5 %: 0.83 to 0.89 for seeds 0 to 2; guessing gives 0.1."""
     config = RunConfig.of(
-        task="digits", method="dgc(0.05)", temporal=1, momentum=0.0, iterations=80, clients=2,
+        task="digits",
+        method="dgc(0.05)",
+        temporal=1,
+        momentum=0.0,
+        iterations=80,
+        clients=2,
         evaluate_every=80,
-    )  # fmt: skip
+    )
     assert run(config, tmp_path / "out").summary["metric"] > 0.7
 
 
@@ -63,8 +68,10 @@ def test_the_setting_is_the_optimizers_momentum(momentum: float | None, make_tas
     config = RunConfig(task=make_task().name, temporal=2, training=Training(momentum=momentum))
     trainer = Trainer(config, ClientData.of(config))
     first = trainer.train(0, weights_of(trainer), {}, 0, 1)
-    assert all(g["momentum"] == (0.9 if momentum is None else momentum)
-               for g in trainer.optimizer.param_groups)  # fmt: skip
+    assert all(
+        g["momentum"] == (0.9 if momentum is None else momentum)
+        for g in trainer.optimizer.param_groups
+    )
     assert bool(first.optimizer) == (momentum != 0.0)  # SGD without momentum keeps nothing
 
 

@@ -63,19 +63,28 @@ def pair_of(make_task: Any, **fields: Any) -> str:
     x = torch.ones(2, 1)
     data = Data(x, TARGETS, x, TARGETS, "by hand")
     task = make_task(
-        build=Pair, load=lambda folder, download: data, loss=half_squares, metric=squares,
-        optimizer=lambda parameters: SGD(parameters, lr=0.5), clients=2, batch_size=1,
-        higher_is_better=False, **fields,
-    )  # fmt: skip
+        build=Pair,
+        load=lambda folder, download: data,
+        loss=half_squares,
+        metric=squares,
+        optimizer=lambda parameters: SGD(parameters, lr=0.5),
+        clients=2,
+        batch_size=1,
+        higher_is_better=False,
+        **fields,
+    )
     return str(task.name)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_the_model_is_that_by_hand(pair: str, number: int, tmp_path: Path) -> None:
     config = RunConfig.of(
-        task=pair, method="fragments(raw, 2)", temporal=2, rounds=number,
+        task=pair,
+        method="fragments(raw, 2)",
+        temporal=2,
+        rounds=number,
         strategy="diloco(server_lr=1, momentum=0)",
-    )  # fmt: skip
+    )
     assert sorted(len(shard) for shard in ClientData.of(config).shards) == [1, 1]
     run(config, tmp_path, progress=False)
     weights = load_file(tmp_path / "model.safetensors")
@@ -89,27 +98,38 @@ def test_the_learning_rate_goes_on_after_the_merge(make_task: Any, tmp_path: Pat
     """Half the rate from step 2 on: client 0 steps to 8 and to 8 + (16 - 8) / 4."""
     task = pair_of(make_task, lr_steps=((1, 0.5),))
     config = RunConfig.of(
-        task=task, method="fragments(raw, 2)", temporal=2, rounds=1,
+        task=task,
+        method="fragments(raw, 2)",
+        temporal=2,
+        rounds=1,
         strategy="diloco(server_lr=1, momentum=0)",
-    )  # fmt: skip
+    )
     run(config, tmp_path, progress=False)
     assert float(load_file(tmp_path / "model.safetensors")["a.weight"]) == 5.0
 
 
-@pytest.mark.parametrize(("compute", "overlap", "seconds"), [
-    # 64 bits take a second each way. Round 1 has no download: 2 steps, and the upload.
-    ("1s", "on", [3, 3, 3, 3]),  # max(1, 1 + 1) + 1: step 1 is over before the download
-    ("4s", "on", [9, 8, 8, 8]),  # max(4, 2) + 4: step 1 covers both messages
-    ("4s", "off", [9, 10, 10, 10]),  # 2 + 2 * 4
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("compute", "overlap", "seconds"),
+    [
+        # 64 bits take a second each way. Round 1 has no download: 2 steps, and the upload.
+        ("1s", "on", [3, 3, 3, 3]),  # max(1, 1 + 1) + 1: step 1 is over before the download
+        ("4s", "on", [9, 8, 8, 8]),  # max(4, 2) + 4: step 1 covers both messages
+        ("4s", "off", [9, 10, 10, 10]),  # 2 + 2 * 4
+    ],
+)
 def test_steps_overlap_messages(
     pair: str, compute: str, overlap: str, seconds: list[float], tmp_path: Path
 ) -> None:
     network = f"up=64bit, down=64bit, compute={compute}, overlap={overlap}"
     config = RunConfig.of(
-        task=pair, method="fragments(raw, 2)", strategy="diloco", temporal=2, rounds=4,
-        network=network, checkpoint_every=1,
-    )  # fmt: skip
+        task=pair,
+        method="fragments(raw, 2)",
+        strategy="diloco",
+        temporal=2,
+        rounds=4,
+        network=network,
+        checkpoint_every=1,
+    )
     with pytest.raises(Stopped):
         run(config, tmp_path, progress=False, callbacks=[stop_after(3)])
     rows = run(config, tmp_path, progress=False).rounds
@@ -131,9 +151,12 @@ def test_steps_that_need_the_model_do_not_overlap() -> None:
 
 def test_a_sweep_has_a_reference_without_delay() -> None:
     sweep = SweepConfig.of(
-        strategy="diloco(tau=2)", method="fragments(raw, 3)", downlink="fragments(fp4, 3)",
-        temporal=[5], network="4g, compute=20ms, overlap=on",
-    )  # fmt: skip
+        strategy="diloco(tau=2)",
+        method="fragments(raw, 3)",
+        downlink="fragments(fp4, 3)",
+        temporal=[5],
+        network="4g, compute=20ms, overlap=on",
+    )
     reference, cell = (one.config for one in sweep.cells())
     assert (reference.strategy, str(reference.network)) == ("dsgd", "4g, compute=20ms")
     assert (cell.strategy, cell.temporal) == ("diloco(tau=2)", 5)
@@ -166,19 +189,25 @@ def test_a_velocity_waits_for_its_fragment() -> None:
     assert moves == [[1.5, 0.0], [0.0, 1.5], [1.75, 0.0]]  # a: 1 + 0.5 (0.5 * 1 + 1)
 
 
-@pytest.mark.parametrize(("settings", "words"), [
-    ({"temporal": 1}, ["--temporal is 1", "2 or more"]),
-    ({"local_epochs": 1, "iterations": None, "rounds": 3, "temporal": 1}, ["--local-epochs is 1"]),
-    ({"cohort": 2}, ["--cohort is 2 of 4", "give 4"]),
-    ({"min_replies": 3}, ["--min-replies is 3", "give 4"]),
-    ({"proximal": 0.1}, ["--proximal is 0.1"]),
-    ({"controller": "adacomm(2)"}, ["--controller is 'adacomm(2)'"]),
-    ({"downlink": "sbc(0.1)"}, ["--downlink is 'sbc(0.1)'", "fragments(METHOD, 3)"]),
-    ({"downlink": "fragments(raw, 2)"}, ["--downlink is 'fragments(raw, 2)'", "3)"]),
-    ({"method": "raw", "downlink": "fragments(raw, 2)"}, ["--downlink", "without fragments"]),
-    ({"strategy": "diloco(tau=-1)"}, ["tau is -1", "0 at least"]),
-    ({"strategy": "diloco(alpha=1.5)"}, ["alpha is 1.5", "<= 1"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temporal": 1}, ["--temporal is 1", "2 or more"]),
+        (
+            {"local_epochs": 1, "iterations": None, "rounds": 3, "temporal": 1},
+            ["--local-epochs is 1"],
+        ),
+        ({"cohort": 2}, ["--cohort is 2 of 4", "give 4"]),
+        ({"min_replies": 3}, ["--min-replies is 3", "give 4"]),
+        ({"proximal": 0.1}, ["--proximal is 0.1"]),
+        ({"controller": "adacomm(2)"}, ["--controller is 'adacomm(2)'"]),
+        ({"downlink": "sbc(0.1)"}, ["--downlink is 'sbc(0.1)'", "fragments(METHOD, 3)"]),
+        ({"downlink": "fragments(raw, 2)"}, ["--downlink is 'fragments(raw, 2)'", "3)"]),
+        ({"method": "raw", "downlink": "fragments(raw, 2)"}, ["--downlink", "without fragments"]),
+        ({"strategy": "diloco(tau=-1)"}, ["tau is -1", "0 at least"]),
+        ({"strategy": "diloco(alpha=1.5)"}, ["alpha is 1.5", "<= 1"]),
+    ],
+)
 def test_what_it_refuses(settings: dict[str, Any], words: list[str]) -> None:
     default = {"strategy": "diloco", "method": "fragments(sparseloco, 3)"}
     with pytest.raises(UsageError) as error:

@@ -69,9 +69,14 @@ def test_an_edge_server_counts_for_its_clients(
     away = tmp_path / "away.csv"
     away.write_text("client,seconds,available\n0,0,1\n1,0,1\n2,0,1\n3,0,0\n", encoding="utf-8")
     trained(
-        make_task, tmp_path / "run", weighting=weighting, availability=str(away), cohort=3,
-        rounds=1, more=1,
-    )  # fmt: skip
+        make_task,
+        tmp_path / "run",
+        weighting=weighting,
+        availability=str(away),
+        cohort=3,
+        rounds=1,
+        more=1,
+    )
     assert last(tmp_path / "run") == pytest.approx([model] * 3)
 
 
@@ -91,9 +96,12 @@ def test_edge_servers_keep_what_they_do_not_send(make_task: Any, tmp_path: Path)
 
 
 SPARSE = {
-    "network": "compute=1ms, up=1Mbit, topology=tree(groups=2)", "method": "ef(topk(0.01) | cnat)",
-    "downlink": "sbc(0.05)", "checkpoint_every": 1, "cohort": 3,
-}  # fmt: skip
+    "network": "compute=1ms, up=1Mbit, topology=tree(groups=2)",
+    "method": "ef(topk(0.01) | cnat)",
+    "downlink": "sbc(0.05)",
+    "checkpoint_every": 1,
+    "cohort": 3,
+}
 
 
 def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
@@ -105,23 +113,43 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     assert_same(tmp_path / "full", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize(("settings", "name"), [
-    ({"strategy": "fedavg"}, "--strategy"), ({"strategy": "fedasync"}, "--strategy"),
-    ({"weighting": "nova"}, "--strategy"), ({"downlink": "relay"}, "--downlink"),
-    ({"controller": "plateau(2)"}, "--controller"), ({"deadline": "5s"}, "--deadline"),
-    ({"ask": 4, "cohort": 3}, "--ask"), ({"sampler": "weighted(samples)"}, "--sampler"),
-    ({"method": "dgc(0.1)", "temporal": 1}, "--method"), ({"clients": 1}, "groups"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"strategy": "fedavg"}, "--strategy"),
+        ({"strategy": "fedasync"}, "--strategy"),
+        ({"weighting": "nova"}, "--strategy"),
+        ({"downlink": "relay"}, "--downlink"),
+        ({"controller": "plateau(2)"}, "--controller"),
+        ({"deadline": "5s"}, "--deadline"),
+        ({"ask": 4, "cohort": 3}, "--ask"),
+        ({"sampler": "weighted(samples)"}, "--sampler"),
+        ({"method": "dgc(0.1)", "temporal": 1}, "--method"),
+        ({"clients": 1}, "groups"),
+    ],
+)
 def test_what_edge_servers_do_not_go_with(settings: dict[str, Any], name: str) -> None:
     with pytest.raises(UsageError, match=f"2 edge servers.*{name}"):
         small(**{"network": "4g, compute=1ms, topology=tree(groups=2)"} | settings)
 
 
-@pytest.mark.parametrize("text", [
-    "tree", "tree()", "tree(groups=0)", "tree(groups=x)", "tree(2, 3, 4, 5, 6, 7)", "tree(2, a=3)",
-    "tree(2, up=3)", "tree(2, latency=3Mbit)", "tree(2), server_up=1Mbit", "tree(2), framing=on",
-    "tree(2), coding=measured", "trees(2)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tree",
+        "tree()",
+        "tree(groups=0)",
+        "tree(groups=x)",
+        "tree(2, 3, 4, 5, 6, 7)",
+        "tree(2, a=3)",
+        "tree(2, up=3)",
+        "tree(2, latency=3Mbit)",
+        "tree(2), server_up=1Mbit",
+        "tree(2), framing=on",
+        "tree(2), coding=measured",
+        "trees(2)",
+    ],
+)
 def test_no_such_tree(text: str) -> None:
     with pytest.raises(UsageError, match="topology"):
         parse(f"up=1Mbit, topology={text}")

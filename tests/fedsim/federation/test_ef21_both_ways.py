@@ -13,9 +13,10 @@ from tests.support.replaying import Weights
 from tests.support.runs import rounds, small
 
 BOTH = {
-    "strategy": "ef21", "method": "ef21(topk(0.1) | float32)",
+    "strategy": "ef21",
+    "method": "ef21(topk(0.1) | float32)",
     "downlink": "ef21(topk(0.2) | float32)",
-}  # fmt: skip
+}
 
 
 def kept(x: torch.Tensor, p: float) -> torch.Tensor:
@@ -46,9 +47,10 @@ def by_the_paper(folder: Path, config: RunConfig) -> list[tuple[Weights, Weights
 
 
 @pytest.mark.parametrize(
-    "some", [{}, {"clients": 5, "cohort": 2}, {"clients": 5, "cohort": 2, "catch_up": True}],
+    "some",
+    [{}, {"clients": 5, "cohort": 2}, {"clients": 5, "cohort": 2, "catch_up": True}],
     ids=["all", "cohort", "catch-up"],
-)  # fmt: skip
+)
 def test_it_is_the_papers_algorithm_and_learns(tmp_path: Path, some: dict[str, int]) -> None:
     config = small(**BOTH, **some, keep_payloads=True, iterations=40)
     summary = run(config, tmp_path).summary

@@ -55,10 +55,11 @@ def test_it_goes_on_from_what_was_kept() -> None:
 
 def test_differences_and_their_strategy_belong_together() -> None:
     for settings in (
-        {"method": METHOD["method"]}, {**METHOD, "strategy": "fedadam"},
+        {"method": METHOD["method"]},
+        {**METHOD, "strategy": "fedadam"},
         {"method": "raw", "downlink": METHOD["method"]},
         {**METHOD, "downlink": "by_name('*', ef21(cnat))"},
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError, match="messages of ef21 are read by --strategy ef21"):
             small(**settings)
     with pytest.raises(UsageError, match=r"--method is 'sbc\(0.1\)'.*give 'ef21"):

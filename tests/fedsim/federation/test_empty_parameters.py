@@ -53,9 +53,14 @@ def test_a_model_with_one_trains_and_goes_on(
     strategy: str, downlink: str, make_task: Any, tmp_path: Path
 ) -> None:
     config = small(
-        task=make_task(build=Empty), method="sbc(0.1)", temporal=3, iterations=6, strategy=strategy,
-        downlink=downlink, evaluate_every=1,
-    )  # fmt: skip
+        task=make_task(build=Empty),
+        method="sbc(0.1)",
+        temporal=3,
+        iterations=6,
+        strategy=strategy,
+        downlink=downlink,
+        evaluate_every=1,
+    )
     run(config.but(iterations=12), tmp_path / "once")
     run(config, tmp_path / "twice")
     done = run(config.but(iterations=12), tmp_path / "twice")

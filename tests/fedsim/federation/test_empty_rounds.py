@@ -15,15 +15,20 @@ EMPTY: dict[str, dict[str, Any]] = {
     "everybody drops out": {"dropout": 1.0},
     "everybody is late": {"deadline": "1ms", "network": "up=1kbit, compute=1ms"},
     "everybody drops out, to a strategy of Flower's": {
-        "dropout": "after=1", "strategy": "fedadam", "downlink": "sbc(0.1)",
+        "dropout": "after=1",
+        "strategy": "fedadam",
+        "downlink": "sbc(0.1)",
     },
     "with a controller": {"dropout": 1.0, "method": "sbc", "controller": "plateau(2)"},
     "with a momentum at the server": {"dropout": 1.0, "strategy": "nesterov"},
     "with sums of differences": {"dropout": 1.0, "strategy": "ef21", "method": "ef21(raw)"},
     "with an optimizer at the server": {
-        "dropout": 1.0, "strategy": "gradients", "temporal": 1, "iterations": 4,
+        "dropout": 1.0,
+        "strategy": "gradients",
+        "temporal": 1,
+        "iterations": 4,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("settings", EMPTY.values(), ids=EMPTY)
@@ -35,8 +40,10 @@ def test_the_model_stays_and_every_round_is_written(
     assert frame["clients"].tolist() == [0] * 4 and frame["up_wire_bits"].sum() == 0
     assert frame["train_loss"].isna().all() and frame["loss"].nunique(dropna=True) == 1
     assert (summary["status"], summary["up_wire_bits"], summary["iterations"]) == (
-        "done", 0, frame["iteration"].iloc[-1],
-    )  # fmt: skip
+        "done",
+        0,
+        frame["iteration"].iloc[-1],
+    )
     assert math.isinf(summary["ratio_wire"]) and summary["up_share"] == 0
 
 

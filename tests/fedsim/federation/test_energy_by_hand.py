@@ -116,9 +116,7 @@ def test_what_has_no_energy_yet(settings: dict[str, Any], named: str) -> None:
         config(network=f"{LINKS}, compute=1s, {ENERGY}", **settings)
 
 
-def test_the_command_counts_and_prices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_counts_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`digits` by the run's own clock and by ``price``: the same seconds and joules."""
     network = "compute=2GFLOP/s, energy_compute=2W"
     settings = {"method": "sbc(0.1)", "clients": 2, "temporal": 2, "iterations": 4}

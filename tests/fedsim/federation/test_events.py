@@ -85,16 +85,22 @@ AWAY = "client,seconds,available\n0,0,1\n1,0,1\n2,0,0\n2,3.5,1\n"
         # A client that has dropped out is known at once, or at its deadline.
         ({"dropout": "after=1"}, "0@2 1@3 0@4 2@5 1@6 0@6", "0@2 1@3 0@4 2@5 1@6 0@6"),
         ({"dropout": "before=1"}, "0@0 1@0 2@0 0@0 1@0 2@0", "0@0 1@0 2@0 0@0 1@0 2@0"),
-        ({"dropout": "after=1", "deadline": "4s"}, "0@4 1@4 2@5 0@8 1@8 2@10",
-         "0@4 1@4 2@5 0@8 1@8 2@10"),
-        ({"dropout": "before=1", "deadline": "4s"}, "0@4 1@4 2@4 0@8 1@8 2@8",
-         "0@4 1@4 2@4 0@8 1@8 2@8"),
+        (
+            {"dropout": "after=1", "deadline": "4s"},
+            "0@4 1@4 2@5 0@8 1@8 2@10",
+            "0@4 1@4 2@5 0@8 1@8 2@10",
+        ),
+        (
+            {"dropout": "before=1", "deadline": "4s"},
+            "0@4 1@4 2@4 0@8 1@8 2@8",
+            "0@4 1@4 2@4 0@8 1@8 2@8",
+        ),
         # Rows of one update, and two at work: 1 and 2.
         ({"cohort": 1, "ask": 2}, "1@3 2@5", ""),
         ({"availability": AWAY}, "0@2 1@3 0@4 1@6 0@6 0@8", ""),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_who_leaves_or_is_late_by_hand(
     computing: Clocked, tmp_path: Path, more: dict[str, Any], came: str, unused: str
 ) -> None:
@@ -279,9 +285,11 @@ def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
 def test_bits_are_those_of_messages_that_travelled(kept: Any) -> None:
     name, config, out = kept
     for row in clients(out).itertuples():
-        places = [""] if name != "sharded" else [
-            f"-shard-{i:02d}-*" for i in range(4) if i != row.client
-        ]  # fmt: skip
+        places = (
+            [""]
+            if name != "sharded"
+            else [f"-shard-{i:02d}-*" for i in range(4) if i != row.client]
+        )
         assert row.up_wire_bits == sum(8 * len(message(out, row, place)) for place in places)
 
 
@@ -334,15 +342,21 @@ def test_an_error_of_the_server_s_own_has_its_round(
         run(asynchronous("fedbuff"), tmp_path)
 
 
-@pytest.mark.parametrize(("method", "most", "lost"), [
-    ("qsgd(7)", 3.0, True), ("ef(topk(0.5) | float32 | golomb, mask=true)", 0.7, False)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "most", "lost"),
+    [("qsgd(7)", 3.0, True), ("ef(topk(0.5) | float32 | golomb, mask=true)", 0.7, False)],
+)
 def test_what_is_refused_and_cannot_be_taken_back_is_lost(
     method: str, most: float, lost: bool, tmp_path: Path
 ) -> None:
     """Of four clients with skewed data one trains far: its updates are above the norm."""
-    given = {"clients": 4, "cohort": 4, "partition": "dirichlet(0.1)", "iterations": 24,
-             "min_replies": 1}  # fmt: skip
+    given = {
+        "clients": 4,
+        "cohort": 4,
+        "partition": "dirichlet(0.1)",
+        "iterations": 24,
+        "min_replies": 1,
+    }
     run(asynchronous("fedbuff", method=method, max_norm=most, **given), tmp_path)
     told = rounds(tmp_path)
     assert told["failures"].sum() > 0

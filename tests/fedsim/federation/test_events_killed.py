@@ -21,14 +21,26 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ASYNC},
     "hold": ("fedbuff", {**DEADLINE, "late": "hold", "availability": "onoff(1s, 0.2s)"}),
     "drop": ("fedasync", {**DEADLINE, "late": "drop", "cohort": 2, "ask": 3}),
-    "controlled": ("fedbuff", {
-        **DEADLINE, "late": "count", "controller": "plateau(1, better=0.9)",
-        "method": "sbc({p})", "gradient": 0.02,
-    }),
-    "sharded, away": ("sharded", {
-        "availability": "onoff(1s, 0.2s)", "dropout": "before=0.1, after=0.2", "cohort": 2,
-        "ask": 3, "iterations": 9,
-    }),
+    "controlled": (
+        "fedbuff",
+        {
+            **DEADLINE,
+            "late": "count",
+            "controller": "plateau(1, better=0.9)",
+            "method": "sbc({p})",
+            "gradient": 0.02,
+        },
+    ),
+    "sharded, away": (
+        "sharded",
+        {
+            "availability": "onoff(1s, 0.2s)",
+            "dropout": "before=0.1, after=0.2",
+            "cohort": 2,
+            "ask": 3,
+            "iterations": 9,
+        },
+    ),
     "sharded, late": ("sharded", {**DEADLINE, "late": "hold", "iterations": 9}),
     "count": ("fedbuff", {**DEADLINE, "late": "count", "availability": 0.7}),
 }

@@ -72,9 +72,7 @@ def summary_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text())
 
 
-def test_by_default_a_round_goes_on_without_who_fails(
-    in_round_two: Any, tmp_path: Path
-) -> None:
+def test_by_default_a_round_goes_on_without_who_fails(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(raises)
     summary = run(small(), tmp_path).summary
     assert (summary["status"], summary["failures"]) == ("done", 1)
@@ -105,12 +103,17 @@ def test_a_folder_of_before_keeps_its_rule(
         run(small(), tmp_path)
 
 
-@pytest.mark.parametrize(("more", "required"), [
-    ({}, 1), ({"min_replies": 3}, 3), ({"dropout": 0.1}, 0),
-    ({"strategy": "marina", "temporal": 1, "method": MARINA}, 4),
-    ({"strategy": "permk", "method": "permk(4)"}, 4),
-    ({"network": "4g, compute=1ms, topology=allreduce", "method": "raw"}, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "required"),
+    [
+        ({}, 1),
+        ({"min_replies": 3}, 3),
+        ({"dropout": 0.1}, 0),
+        ({"strategy": "marina", "temporal": 1, "method": MARINA}, 4),
+        ({"strategy": "permk", "method": "permk(4)"}, 4),
+        ({"network": "4g, compute=1ms, topology=allreduce", "method": "raw"}, 4),
+    ],
+)
 def test_how_many_replies_a_round_needs(more: dict[str, Any], required: int) -> None:
     assert small(**more).plan.required == required
 
@@ -140,9 +143,12 @@ def test_a_nan_is_named(in_round_two: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("instead", [raises, diverges])
 @pytest.mark.parametrize("downlink", ["raw", "sbc(0.1)"])
 def test_a_failed_client_keeps_what_it_had(
-    instead: Train, downlink: str, in_round_two: Any, tmp_path: Path,
+    instead: Train,
+    downlink: str,
+    in_round_two: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     in_round_two(instead)
     memories = Memories(monkeypatch)
     config = small(downlink=downlink, keep_payloads=True)
@@ -173,8 +179,11 @@ def test_a_failed_client_keeps_what_it_had(
     assert frame["down_wire_bits"].iloc[1] == sent
     assert len([n for n in stored if "round-00002" in n and "-down-" in n]) == 4
     assert clients(tmp_path).groupby("round")["samples"].agg(lambda n: (n > 0).sum()).tolist() == [
-        4, 3, 4, 4,
-    ]  # fmt: skip
+        4,
+        3,
+        4,
+        4,
+    ]
     by_client = clients(tmp_path).groupby("round")["down_wire_bits"].sum()
     assert by_client.tolist() == frame["down_wire_bits"].tolist()
 
@@ -195,9 +204,7 @@ def test_a_client_that_hangs_is_given_up(
 
     in_round_two(hangs)
     given_up(monkeypatch, lambda message: asks(message, BAD, 2))
-    config = RunConfig.of(
-        task=make_task().name, method="raw", temporal=4, workers=3, min_replies=3
-    )  # fmt: skip
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=4, workers=3, min_replies=3)
     try:
         with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
             run(config, tmp_path / "run")

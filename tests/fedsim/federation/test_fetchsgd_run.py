@@ -17,8 +17,10 @@ from tests.support import replaying
 from tests.support.runs import small
 
 FETCH = {
-    "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0,
-}  # fmt: skip
+    "strategy": "fetchsgd",
+    "method": "fetchsgd(0.003, 5, 1600)",
+    "momentum": 0.0,
+}
 
 
 @pytest.mark.slow
@@ -69,8 +71,9 @@ def test_it_goes_on_from_what_was_kept() -> None:
     one.memory = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
     other.restore(*one.state())
     assert {name: x.sum().item() for name, x in other.memory.items()} == {
-        "momentum": 8000.0, "error": 0.0,
-    }  # fmt: skip
+        "momentum": 8000.0,
+        "error": 0.0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,30 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs.argmax(dim=1) == targets).sum()
 
 
-TASK = Task("fused", Recurrent, load, optimizer, nn.functional.cross_entropy, correct,
-            batch_size=2, channels_last=False, clients=2)  # fmt: skip
+TASK = Task(
+    "fused",
+    Recurrent,
+    load,
+    optimizer,
+    nn.functional.cross_entropy,
+    correct,
+    batch_size=2,
+    channels_last=False,
+    clients=2,
+)
 
 
 def test_a_model_with_convolutions_counts_as_by_pytorch() -> None:
     """A convolution of 3 x 3 by hand: 2 x 3 x 9 x 4 x 36 of each sample's forward pass."""
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
-                          nn.Flatten(), nn.Linear(36, 5), nn.GELU())  # fmt: skip
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(36, 5),
+        nn.GELU(),
+    )
     x = torch.randn(2, 3, 8, 8)
     with FlopCount() as forward:
         outputs = model(x)
@@ -68,17 +84,36 @@ def test_what_has_no_rule_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell", "mv", "_trilinear",
-             "_scaled_dot_product_fused_attention_overrideable", "_fft_r2c", "conv_tbc"],
-)  # fmt: skip
+    "name",
+    [
+        "mkldnn_rnn_layer",
+        "_cudnn_rnn",
+        "_thnn_fused_lstm_cell",
+        "mv",
+        "_trilinear",
+        "_scaled_dot_product_fused_attention_overrideable",
+        "_fft_r2c",
+        "conv_tbc",
+    ],
+)
 def test_heavy_operators(name: str) -> None:
     assert is_heavy("aten", name)
 
 
 @pytest.mark.parametrize(
-    "name", ["relu", "native_batch_norm", "max_pool2d_with_indices", "upsample_bilinear2d", "sum",
-             "linalg_vector_norm", "_to_copy", "embedding_dense_backward", "add_"],
-)  # fmt: skip
+    "name",
+    [
+        "relu",
+        "native_batch_norm",
+        "max_pool2d_with_indices",
+        "upsample_bilinear2d",
+        "sum",
+        "linalg_vector_norm",
+        "_to_copy",
+        "embedding_dense_backward",
+        "add_",
+    ],
+)
 def test_operators_of_a_few_operations_per_entry(name: str) -> None:
     assert not is_heavy("aten", name) and is_heavy("mine", name)
 

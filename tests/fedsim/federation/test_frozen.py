@@ -32,9 +32,7 @@ def partly() -> nn.Module:
 
 @pytest.mark.parametrize("downlink", ["raw", "cnat"])
 @pytest.mark.parametrize("stack", ["1", "3"])
-def test_what_is_trained_travels(
-    downlink: str, stack: str, make_task: Any, tmp_path: Path
-) -> None:
+def test_what_is_trained_travels(downlink: str, stack: str, make_task: Any, tmp_path: Path) -> None:
     task = make_task(build=partly)
     config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
     summary = run(config, tmp_path).summary

@@ -18,9 +18,15 @@ def test_a_run_through_the_kernels_is_the_hosts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = RunConfig.of(
-        task="digits", method="sbc", gradient=0.01, temporal=5, iterations=10, clients=2, cohort=2,
+        task="digits",
+        method="sbc",
+        gradient=0.01,
+        temporal=5,
+        iterations=10,
+        clients=2,
+        cohort=2,
         downlink="sbc(0.05)",
-    )  # fmt: skip
+    )
     made, choose = [], select.choose
     monkeypatch.setattr(
         "compressors.device.write.choose", lambda *given: made.append(1) or choose(*given)

@@ -96,9 +96,14 @@ def test_rate_and_momentum_of_the_users_are_the_server_s(make_task: Any, tmp_pat
 def test_sparse_gradients_with_a_lossy_downlink_learn(tmp_path: Path) -> None:
     """The optimizer goes by the model that clients hold, also where the change is rounded."""
     config = small(
-        strategy="gradients", method="topk(0.1) | float32 | golomb", downlink="ef(cnat)",
-        temporal=1, iterations=40, lr=0.05, evaluate_every=40,
-    )  # fmt: skip
+        strategy="gradients",
+        method="topk(0.1) | float32 | golomb",
+        downlink="ef(cnat)",
+        temporal=1,
+        iterations=40,
+        lr=0.05,
+        evaluate_every=40,
+    )
     assert run(config, tmp_path).summary["metric"] > 0.6  # ten classes
 
 

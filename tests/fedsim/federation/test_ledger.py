@@ -41,11 +41,17 @@ def traffic() -> RoundTraffic:
         },
         uplinks={
             2: Uplink(
-                b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                side_payloads={BUFFERS: b"s" * 4, OUTCOME: b"f"}, returned=True,
+                b"x" * 10,
+                spans(30, 5, 13, 32),
+                {},
+                {"num-examples": 7, "sent": 3.0},
+                side_payloads={BUFFERS: b"s" * 4, OUTCOME: b"f"},
+                returned=True,
             ),
             0: Uplink(
-                b"y" * 9, spans(28, 4, 8, 32), {},
+                b"y" * 9,
+                spans(28, 4, 8, 32),
+                {},
                 {"num-examples": 5, "sent": 2.0, "train-loss": 0.5},
             ),
         },
@@ -56,42 +62,82 @@ def traffic() -> RoundTraffic:
             used={0: Travel(20, 70), 2: Travel(21, 71)},
             unused={1: Travel(22, 72), 3: Travel(23, 73)},
         ),
-    )  # fmt: skip
+    )
 
 
 def test_a_round_by_hand() -> None:
     assert row_of(ledger.bits_of_round(traffic())) == {
-        "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
-        "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
-        "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
+        "up_wire_bits": 184,
+        "up_content_bits": 94,
+        "up_header_bits": 58,
+        "up_position_bits": 9,
+        "up_value_bits": 21,
+        "up_side_bits": 64,
+        "up_buffer_bits": 32,
+        "down_wire_bits": 232,
+        "down_content_bits": 102,
+        "down_header_bits": 50,
         "down_buffer_bits": 80,
-        "down_position_bits": 3, "down_value_bits": 64, "down_side_bits": 35,
-        "up_sent": 5, "down_news_bits": 16, "up_fate_bits": 8,
+        "down_position_bits": 3,
+        "down_value_bits": 64,
+        "down_side_bits": 35,
+        "up_sent": 5,
+        "down_news_bits": 16,
+        "up_fate_bits": 8,
         "up_message_bits": 8 * (70 + 3 + 71 + 3),
         "down_message_bits": 8 * (100 + 20 + 101 + 102 + 21) - 128,
         "total_bits": 8 * (303 + 9 + 41 + 141 + 45 + 145),
-    }  # fmt: skip
+    }
 
 
 def test_clients_by_hand() -> None:
     first, failed, second, late = map(row_of, ledger.client_books(traffic()))
     assert first == {
-        "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
-        "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
-        "up_message_bits": 584, "down_message_bits": 832,
-        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
-        "down_news_bits": 0, "down_buffer_bits": 0, "up_fate_bits": 0, "returned": 0, "lost": 0,
-        "digest_down": digest_of(b"m" * 11 + b"b" * 5), "digest_up": digest_of(b"y" * 9),
-    }  # fmt: skip
+        "round": 4,
+        "client": 0,
+        "samples": 5,
+        "up_wire_bits": 72,
+        "up_content_bits": 44,
+        "up_buffer_bits": 0,
+        "down_wire_bits": 0,
+        "up_sent": 2,
+        "train_loss": 0.5,
+        "up_message_bits": 584,
+        "down_message_bits": 832,
+        "failures": 0,
+        "failure_reasons": "",
+        "failed_up_bits": 0,
+        "down_news_bits": 0,
+        "down_buffer_bits": 0,
+        "up_fate_bits": 0,
+        "returned": 0,
+        "lost": 0,
+        "digest_down": digest_of(b"m" * 11 + b"b" * 5),
+        "digest_up": digest_of(b"y" * 9),
+    }
     assert failed["train_loss"] != failed.pop("train_loss")  # NaN
     assert failed == {
-        "round": 4, "client": 1, "samples": 0, "up_wire_bits": 0, "up_content_bits": 0,
-        "up_buffer_bits": 0, "down_wire_bits": 128, "up_sent": 0,
-        "up_message_bits": 0, "down_message_bits": 808,
-        "failures": 1, "failure_reasons": "no reply", "failed_up_bits": 48,
-        "down_news_bits": 0, "down_buffer_bits": 40, "up_fate_bits": 0, "returned": 0, "lost": 0,
-        "digest_down": digest_of(b"m" * 11 + b"b" * 5), "digest_up": "",
-    }  # fmt: skip
+        "round": 4,
+        "client": 1,
+        "samples": 0,
+        "up_wire_bits": 0,
+        "up_content_bits": 0,
+        "up_buffer_bits": 0,
+        "down_wire_bits": 128,
+        "up_sent": 0,
+        "up_message_bits": 0,
+        "down_message_bits": 808,
+        "failures": 1,
+        "failure_reasons": "no reply",
+        "failed_up_bits": 48,
+        "down_news_bits": 0,
+        "down_buffer_bits": 40,
+        "up_fate_bits": 0,
+        "returned": 0,
+        "lost": 0,
+        "digest_down": digest_of(b"m" * 11 + b"b" * 5),
+        "digest_up": "",
+    }
     assert late["digest_down"] == late["digest_up"] == ""
     assert second["digest_up"] == digest_of(b"x" * 10 + b"s" * 4)
     assert (late["client"], late["failures"], late["failed_up_bits"]) == (3, 0, 80)
@@ -104,13 +150,21 @@ def test_clients_by_hand() -> None:
 
 def test_failures_by_hand() -> None:
     assert row_of(ledger.count_failures(traffic())) == {
-        "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
-        "absent": 0, "returned": 1, "lost": 0,
-    }  # fmt: skip
+        "failures": 1,
+        "failure_reasons": "no reply x 1",
+        "failed_up_bits": 128,
+        "absent": 0,
+        "returned": 1,
+        "lost": 0,
+    }
     assert row_of(ledger.count_failures(RoundTraffic(1))) == {
-        "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
-        "absent": 0, "returned": 0, "lost": 0,
-    }  # fmt: skip
+        "failures": 0,
+        "failure_reasons": "",
+        "failed_up_bits": 0,
+        "absent": 0,
+        "returned": 0,
+        "lost": 0,
+    }
     rounds = pd.DataFrame(
         {"failures": [1, 3], "failed_up_bits": [48, 0], "returned": [0, 2], "lost": [1, 0]}
     )
@@ -118,10 +172,13 @@ def test_failures_by_hand() -> None:
     clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
     clients = clients.assign(client=[4, 5, 5, 4], round=[1, 1, 2, 2])
     assert ledger.failed(rounds, clients) == {
-        "failures": 4, "failure_reasons": "loss nan (round …) x 2; no room x 1",
-        "failed_up_bits": 48, "returned": 2, "lost": 1,
+        "failures": 4,
+        "failure_reasons": "loss nan (round …) x 2; no room x 1",
+        "failed_up_bits": 48,
+        "returned": 2,
+        "lost": 1,
         "failed_clients": "client 4 (2 times), client 5",
-    }  # fmt: skip
+    }
 
 
 def test_nothing_reaches_a_client_without_a_node() -> None:
@@ -173,12 +230,20 @@ def test_layers_by_hand() -> None:
 def test_a_participation_by_hand() -> None:
     """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
     frame = pd.DataFrame(
-        {"clients": [4, 2], "failures": [0, 1], "up_wire_bits": [100, 60], "up_sent": [8, 2],
-         "down_wire_bits": [0, 90], "downlink_seconds": [1.0, 1.0]}
-    )  # fmt: skip
+        {
+            "clients": [4, 2],
+            "failures": [0, 1],
+            "up_wire_bits": [100, 60],
+            "up_sent": [8, 2],
+            "down_wire_bits": [0, 90],
+            "downlink_seconds": [1.0, 1.0],
+        }
+    )
     assert ledger.per_participation(frame) == {
-        "up_wire_bits": 55.0, "up_sent": 3.0, "down_wire_bits": 30.0,
-    }  # fmt: skip
+        "up_wire_bits": 55.0,
+        "up_sent": 3.0,
+        "down_wire_bits": 30.0,
+    }
 
 
 def test_the_ratio_by_hand() -> None:
@@ -188,10 +253,14 @@ def test_the_ratio_by_hand() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"method": "raw"}, {"method": "gradient_dropping(0.05)", "cohort": 3},
-     {"downlink": "sbc(0.1)", "cohort": 2, "strategy": "fedadam"},
-     {"method": "topk(0.01) | float32 | golomb", "clients": 3}],
-)  # fmt: skip
+    [
+        {},
+        {"method": "raw"},
+        {"method": "gradient_dropping(0.05)", "cohort": 3},
+        {"downlink": "sbc(0.1)", "cohort": 2, "strategy": "fedadam"},
+        {"method": "topk(0.01) | float32 | golomb", "clients": 3},
+    ],
+)
 def test_the_books_of_a_run_balance(settings: dict, tmp_path: Path) -> None:
     config = small(**settings)
     summary = run(config, tmp_path).summary
@@ -238,16 +307,29 @@ def test_raw_costs_what_it_costs(tmp_path: Path) -> None:
 
 def test_the_seconds_of_a_round_are_summed_over_clients() -> None:
     """Clients say 3 + 4, 0.5 + 0.25 and 2 seconds, one says nothing; the server took 8 and 16."""
-    made = RoundTraffic(round=1, downlinks={}, uplinks={
-        client: Uplink(b"", spans(0, 0, 0, 0), {}, said) for client, said in enumerate((
-            {"train-seconds": 3.0, "encode-seconds": 0.5, "decode-seconds": 2.0},
-            {"train-seconds": 4.0, "encode-seconds": 0.25}, {},
-        ))
-    }, decode_seconds=8.0, downlink_seconds=16.0)  # fmt: skip
+    made = RoundTraffic(
+        round=1,
+        downlinks={},
+        uplinks={
+            client: Uplink(b"", spans(0, 0, 0, 0), {}, said)
+            for client, said in enumerate(
+                (
+                    {"train-seconds": 3.0, "encode-seconds": 0.5, "decode-seconds": 2.0},
+                    {"train-seconds": 4.0, "encode-seconds": 0.25},
+                    {},
+                )
+            )
+        },
+        decode_seconds=8.0,
+        downlink_seconds=16.0,
+    )
     assert row_of(ledger.round_seconds(made)) == {
-        "train_seconds": 7.0, "encode_seconds": 0.75, "decode_seconds": 8.0,
-        "downlink_seconds": 18.0, "receive_seconds": 2.0,
-    }  # fmt: skip
+        "train_seconds": 7.0,
+        "encode_seconds": 0.75,
+        "decode_seconds": 8.0,
+        "downlink_seconds": 18.0,
+        "receive_seconds": 2.0,
+    }
 
 
 def test_bits_of_a_round_without_an_update_are_those_of_one_client() -> None:

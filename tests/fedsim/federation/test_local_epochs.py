@@ -118,8 +118,9 @@ def test_a_server_that_does_not_wait(
 def test_a_controller_of_p_leaves_the_epochs(make_task: Any, tmp_path: Path) -> None:
     """Its orders say each client's n, and are charged: a byte for n, two for p."""
     task = two(make_task, optimizer=lambda parameters: SGD(parameters, lr=0.25))
-    config = epochs(task, tmp_path, method="topk({p}) | float32", controller="warmup(2)",
-                    gradient=0.5)  # fmt: skip
+    config = epochs(
+        task, tmp_path, method="topk({p}) | float32", controller="warmup(2)", gradient=0.5
+    )
     rows, came = table(tmp_path), clients(tmp_path)
     assert came["local_iterations"].tolist() == [2, 1] * 2
     assert rows["used_iterations"].tolist() == [1.5] * 2 and config.plan.rounds == 2
@@ -140,10 +141,12 @@ def test_no_iteration_counts_where_no_update_comes(
 STOPPED: dict[str, dict[str, Any]] = {
     "cohort": {"cohort": 2},
     "late ones count": {
-        "late": "count", "deadline": "0.2s", "network": "up=300kbit, compute=uniform(1ms, 9ms)",
+        "late": "count",
+        "deadline": "0.2s",
+        "network": "up=300kbit, compute=uniform(1ms, 9ms)",
     },
     "stack": {"stack": "3"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("settings", STOPPED.values(), ids=STOPPED)
@@ -152,9 +155,15 @@ def test_a_stopped_run_goes_on_with_the_same_numbers(
 ) -> None:
     task = make_task(lr_steps=((9, 0.5), (14, 0.1)))
     config = small(
-        task=task, iterations=None, temporal=10, rounds=4, local_epochs=2, partition="linear",
-        checkpoint_every=1, **settings,
-    )  # fmt: skip
+        task=task,
+        iterations=None,
+        temporal=10,
+        rounds=4,
+        local_epochs=2,
+        partition="linear",
+        checkpoint_every=1,
+        **settings,
+    )
     run(config, tmp_path / "whole", progress=False)
     with pytest.raises(Stopped):
         run(config, tmp_path / "stopped", callbacks=[stop_after(3)])

@@ -71,9 +71,16 @@ def test_fednova_weighs_by_the_iterations_of_each(
     assert last(tmp_path) == pytest.approx([6 * (2 / 3 * fast / 8 + 1 / 3 * 48 / 2)] * 3, rel=1e-6)
 
 
-@pytest.mark.parametrize(("seconds", "compute", "n"), [
-    (0.3, 0.1, 3), (1.0, 1 / 3, 3), (0.1, 5.0, 1), (7.0, 2.0, 3), (0.7, 0.1, 7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "compute", "n"),
+    [
+        (0.3, 0.1, 3),
+        (1.0, 1 / 3, 3),
+        (0.1, 5.0, 1),
+        (7.0, 2.0, 3),
+        (0.7, 0.1, 7),
+    ],
+)
 def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: float, n: int) -> None:
     assert timed_steps(seconds, [compute], 0) == n
 
@@ -81,13 +88,16 @@ def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: flo
 @pytest.mark.parametrize(
     "more", [{}, pytest.param({"strategy": "fedbuff(2)"}, marks=pytest.mark.slow)], ids=str
 )
-def test_a_stopped_run_goes_on_with_the_same_numbers(
-    more: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_stopped_run_goes_on_with_the_same_numbers(more: dict[str, Any], tmp_path: Path) -> None:
     config = small(
-        iterations=None, temporal=10, rounds=4, local_seconds="1s", checkpoint_every=1,
-        network="4g, compute=lognormal(2GFLOP/s, 2)", **more,
-    )  # fmt: skip
+        iterations=None,
+        temporal=10,
+        rounds=4,
+        local_seconds="1s",
+        checkpoint_every=1,
+        network="4g, compute=lognormal(2GFLOP/s, 2)",
+        **more,
+    )
     run(config, tmp_path / "full", progress=False)
     with pytest.raises(Stopped):
         run(config, tmp_path / "stopped", callbacks=[stop_after(2)])

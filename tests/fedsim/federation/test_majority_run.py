@@ -90,9 +90,7 @@ def test_residuals_may_stay_with_the_voters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("downlink", ["cnat", "ef(cnat)", "ef(topk(0.1) | cnat)"])
-def test_natural_compression_both_ways(
-    downlink: str, tmp_path: Path
-) -> None:
+def test_natural_compression_both_ways(downlink: str, tmp_path: Path) -> None:
     """Algorithm 1 of natural compression: C_W at the workers, C_M at the master."""
     config = small(method="cnat", downlink=downlink, temporal=1, iterations=6, keep_payloads=True)
     run(config, tmp_path)

@@ -74,11 +74,14 @@ def test_clocks_look_at_the_clients_of_a_cohort(
 def test_a_client_of_many_is_the_client_of_few() -> None:
     """Its shard, its link and its messages follow from its number, not from how many there are."""
     few, many = (
-        run(small(clients=clients, cohort=clients, partition="drawn(20)", temporal=2,
-                  iterations=4),
-            progress=False)
+        run(
+            small(clients=clients, cohort=clients, partition="drawn(20)", temporal=2, iterations=4),
+            progress=False,
+        )
         for clients in (3, 5)
-    )  # fmt: skip
-    first = [result.clients.query("round == 1 and client < 3")["digest_up"].tolist()
-             for result in (few, many)]  # fmt: skip
+    )
+    first = [
+        result.clients.query("round == 1 and client < 3")["digest_up"].tolist()
+        for result in (few, many)
+    ]
     assert first[0] == first[1] and len(set(first[0])) == 3

@@ -16,8 +16,12 @@ from tests.support import replaying
 from tests.support.runs import payloads, small
 
 SETTINGS = {
-    "strategy": "marina", "temporal": 1, "iterations": 12, "momentum": 0.0, "keep_payloads": True,
-}  # fmt: skip
+    "strategy": "marina",
+    "temporal": 1,
+    "iterations": 12,
+    "momentum": 0.0,
+    "keep_payloads": True,
+}
 
 
 def models(folder: Path, config: RunConfig) -> list[replaying.Weights]:

@@ -18,11 +18,17 @@ def test_masking_by_a_kernel_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     launched: list[object] = []
     start = join.launch
     monkeypatch.setattr(join, "launch", launch)
-    state = {"momentum_buffer/w": torch.arange(1.0, 7.0).view(2, 3), "step/w": torch.tensor(2.0),
-             "exp_avg/w": torch.arange(6.0).view(2, 3), "exp_avg/b": torch.ones(4)}  # fmt: skip
+    state = {
+        "momentum_buffer/w": torch.arange(1.0, 7.0).view(2, 3),
+        "step/w": torch.tensor(2.0),
+        "exp_avg/w": torch.arange(6.0).view(2, 3),
+        "exp_avg/b": torch.ones(4),
+    }
     two = torch.tensor([1, 5])
-    sent: Sent = {"w": SentTensor(torch.ones(2), two, torch.Size((2, 3))),
-                  "b": SentTensor(torch.ones(4), ALL, torch.Size((4,)))}  # fmt: skip
+    sent: Sent = {
+        "w": SentTensor(torch.ones(2), two, torch.Size((2, 3))),
+        "b": SentTensor(torch.ones(4), ALL, torch.Size((4,))),
+    }
     other = {name: 2 * x for name, x in state.items()}
     whole: Sent = {"w": SentTensor(torch.ones(6), ALL, torch.Size((2, 3)))}
     more: Sent = {"w": SentTensor(torch.ones(3), torch.tensor([0, 2, 3]), torch.Size((2, 3)))}
@@ -30,10 +36,14 @@ def test_masking_by_a_kernel_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     expected = mask_all(three)
     assert not launched
     with taken():
-        found = mask_all([
-            Masking({n: x.to(DEVICE) if x.dim() else x for n, x in one.optimizer.items()}, one.sent)
-            for one in three
-        ])  # fmt: skip
+        found = mask_all(
+            [
+                Masking(
+                    {n: x.to(DEVICE) if x.dim() else x for n, x in one.optimizer.items()}, one.sent
+                )
+                for one in three
+            ]
+        )
     assert len(launched) == 1
     for made, by_host in zip(found, expected, strict=True):
         assert made.keys() == by_host.keys()

@@ -17,9 +17,11 @@ from tests.support.runs import make_task, small
 __all__ = ["make_task"]  # the fixture
 
 EXACT = {
-    "ef21": "ef21(topk(0.1) | float32)", "diana": "diana(cnat)",
-    "marina": "marina(cnat, 0.2)", "scaffold": "sbc(0.1)",
-}  # fmt: skip
+    "ef21": "ef21(topk(0.1) | float32)",
+    "diana": "diana(cnat)",
+    "marina": "marina(cnat, 0.2)",
+    "scaffold": "sbc(0.1)",
+}
 """Algorithms whose server's state follows from the clients', with a method of each."""
 
 GROWING = ("randk(0.1) | float32", "bernoulli(0.3) | float32", "fedscalar(4)")

@@ -47,10 +47,16 @@ def trainer_on_meta(*_: Any) -> Any:
     w = torch.zeros(3, device=META)
     trained = TrainResult({"w": torch.ones(3, device=META)}, {}, 0.5)
     return SimpleNamespace(
-        device=META, parameters={"w": w}, template={"w": w}, buffers=SimpleNamespace(initial={}),
-        federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
-        filled=lambda weights: weights, plan=small().plan, means=Means(),
-    )  # fmt: skip
+        device=META,
+        parameters={"w": w},
+        template={"w": w},
+        buffers=SimpleNamespace(initial={}),
+        federation=SimpleNamespace(shards=[range(2)]),
+        train=lambda *_: trained,
+        filled=lambda weights: weights,
+        plan=small().plan,
+        means=Means(),
+    )
 
 
 def summed(_: Any, update: dict[str, Tensor], held: State, seed: int) -> tuple[Packet, State]:

@@ -114,8 +114,15 @@ def late_run(
 ) -> tuple[RunConfig, dict[str, Any], Memories]:
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
-    config = RunConfig.of(task=task.name, method=method, temporal=4, workers=4, min_replies=2,
-                       momentum=0.0, keep_payloads=True)  # fmt: skip
+    config = RunConfig.of(
+        task=task.name,
+        method=method,
+        temporal=4,
+        workers=4,
+        min_replies=2,
+        momentum=0.0,
+        keep_payloads=True,
+    )
     hold_back(monkeypatch)
     memories = Memories(monkeypatch)
     return config, run(config, folder / "run").summary, memories

@@ -88,12 +88,13 @@ def test_who_sent_the_largest_update_is_named(lying: Any, tmp_path: Path) -> Non
     lying(times(1e38))
     named = r"'\d\.weight' is not finite any more: .*; the largest update of round 1 is client 2's"
     with pytest.raises(RunFailed, match=named):
-        run(small(method="raw", strategy="nesterov", server_lr=1e3),
-            tmp_path / "infinite")  # fmt: skip
+        run(small(method="raw", strategy="nesterov", server_lr=1e3), tmp_path / "infinite")
     named = r"global update: tensor '\d\.weight'.*; the largest update of round 1 is client 2's"
     with pytest.raises(RunFailed, match=named):
-        run(small(method="raw", strategy="nesterov", server_lr=1e3,
-                  downlink="sbc(0.05)"), tmp_path / "down")  # fmt: skip
+        run(
+            small(method="raw", strategy="nesterov", server_lr=1e3, downlink="sbc(0.05)"),
+            tmp_path / "down",
+        )
 
 
 def test_a_norm_is_allowed(lying: Any, tmp_path: Path) -> None:

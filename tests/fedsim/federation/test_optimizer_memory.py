@@ -42,9 +42,7 @@ class Counting(Optimizer):
 
 def test_numbers_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
     """One client, rounds of 5, 5 and 2: as one loop of twelve steps."""
-    config = RunConfig(
-        task=make_task(optimizer=Counting).name, method="raw", temporal=5, clients=1
-    )
+    config = RunConfig(task=make_task(optimizer=Counting).name, method="raw", temporal=5, clients=1)
     run(config, tmp_path)
     task, federation = config.plan.task, ClientData.of(config)
     plain = build_model(task, 0)
@@ -69,8 +67,14 @@ def test_workers_change_no_number(make_task: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", ["dsgd", "gradients"])
 def test_a_stopped_run_goes_on(strategy: str, make_task: Any, tmp_path: Path) -> None:
-    config = RunConfig.of(task=make_task(optimizer=Counting).name, method="raw", temporal=1,
-                       iterations=6, strategy=strategy, checkpoint_every=2)  # fmt: skip
+    config = RunConfig.of(
+        task=make_task(optimizer=Counting).name,
+        method="raw",
+        temporal=1,
+        iterations=6,
+        strategy=strategy,
+        checkpoint_every=2,
+    )
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
         run(config, tmp_path / "parts", callbacks=[stop_after(3)])
@@ -82,8 +86,16 @@ def test_every_kind_and_back() -> None:
     p = Parameter(torch.ones(2, 3))
     before, after = (SGD([p], lr=0.1) for _ in range(2))
     made = settings_of(before)
-    kept = {"a": 7, "b": -0.1, "c": True, "d": torch.arange(3), "e": torch.tensor(2.0),
-            "f": torch.ones(2, 3, dtype=torch.bool), "g": float("nan"), "h": 2**62}  # fmt: skip
+    kept = {
+        "a": 7,
+        "b": -0.1,
+        "c": True,
+        "d": torch.arange(3),
+        "e": torch.tensor(2.0),
+        "f": torch.ones(2, 3, dtype=torch.bool),
+        "g": float("nan"),
+        "h": 2**62,
+    }
     before.state[p] = dict(kept)
     before.param_groups[0] |= {"calls": 3, "momentum": 0.5, "mean": torch.ones(2), "lr": 9.0}
     state = optimizer_state(before, {"w": p}, made)

@@ -24,9 +24,17 @@ __all__ = ["make_task"]  # the fixture
 
 @pytest.mark.parametrize(
     ("n", "data"),
-    [(1, "01"), (127, "7f"), (128, "8001"), (129, "8101"), (300, "ac02"), (16_383, "ff7f"),
-     (16_384, "808001"), (2_097_151, "ffff7f")],
-)  # fmt: skip
+    [
+        (1, "01"),
+        (127, "7f"),
+        (128, "8001"),
+        (129, "8101"),
+        (300, "ac02"),
+        (16_383, "ff7f"),
+        (16_384, "808001"),
+        (2_097_151, "ffff7f"),
+    ],
+)
 def test_n(n: int, data: str) -> None:
     config = RunConfig(method="raw")
     assert to_payload(config, Work(n, 1.0, 0)).hex() == data
@@ -35,9 +43,20 @@ def test_n(n: int, data: str) -> None:
 
 @pytest.mark.parametrize(
     ("p", "data"),
-    [(1.0, "0834"), (0.999, "0f9f"), (0.5, "0dac"), (0.25, "0cb2"), (0.1, "0c1c"), (0.0999, "1387"),
-     (0.0123, "101b"), (0.01, "1004"), (0.00101, "13ed"), (0.001, "13ec"), (1e-06, "1fa4")],
-)  # fmt: skip
+    [
+        (1.0, "0834"),
+        (0.999, "0f9f"),
+        (0.5, "0dac"),
+        (0.25, "0cb2"),
+        (0.1, "0c1c"),
+        (0.0999, "1387"),
+        (0.0123, "101b"),
+        (0.01, "1004"),
+        (0.00101, "13ed"),
+        (0.001, "13ec"),
+        (1e-06, "1fa4"),
+    ],
+)
 def test_p(p: float, data: str) -> None:
     """1.0 is 100 / 10^2: 2100; 0.999 is 3999; 0.0999 is 4999; 0.001 is 5100; 1e-6 is 8100."""
     config = RunConfig(method="sbc")
@@ -57,9 +76,16 @@ def test_all_three_digits_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("p", "travels"),
-    [(1 / 3, 0.333), (2 / 3, 0.667), (0.012345, 0.0123), (0.012355, 0.0124), (0.99951, 1.0),
-     (0.09996, 0.1), (1.0, 1.0)],
-)  # fmt: skip
+    [
+        (1 / 3, 0.333),
+        (2 / 3, 0.667),
+        (0.012345, 0.0123),
+        (0.012355, 0.0124),
+        (0.99951, 1.0),
+        (0.09996, 0.1),
+        (1.0, 1.0),
+    ],
+)
 def test_p_has_three_digits(p: float, travels: float) -> None:
     assert round_p(p) == travels
 
@@ -81,9 +107,12 @@ def test_the_iterations_so_far_where_the_rate_has_steps(
 
 @pytest.mark.parametrize(
     ("method", "data", "said"),
-    [("raw", "80", "number is cut"), ("raw", "0101", "2 bytes: its numbers have 1"),
-     ("sbc", "010cb205", "4 bytes: its numbers have 3")],
-)  # fmt: skip
+    [
+        ("raw", "80", "number is cut"),
+        ("raw", "0101", "2 bytes: its numbers have 1"),
+        ("sbc", "010cb205", "4 bytes: its numbers have 3"),
+    ],
+)
 def test_what_is_no_order(method: str, data: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         from_payload(RunConfig(method=method), bytes.fromhex(data))

@@ -41,8 +41,10 @@ def grows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_uplink_that_decodes_to_something_else_ends_the_run(tmp_path: Path) -> None:
-    words = (r"round 1: .* client 0: .*PartError: method 'per_tensor\(grows\)': tensor '.*weight': "
-             "decoding its message does not give what write")  # fmt: skip
+    words = (
+        r"round 1: .* client 0: .*PartError: method 'per_tensor\(grows\)': tensor '.*weight': "
+        "decoding its message does not give what write"
+    )
     with pytest.raises(RunFailed, match=words):
         run(small(method="grows"), tmp_path)
 

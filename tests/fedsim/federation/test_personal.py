@@ -31,8 +31,11 @@ def accuracy(config: RunConfig, weights: Mapping[str, Tensor], samples: Any = No
     model.load_state_dict({**model.state_dict(), **weights})
     model.eval()
     data = ClientData.of(config).data
-    x, y = (data.test_x, data.test_y) if samples is None else (
-        data.train_x[samples], data.train_y[samples])  # fmt: skip
+    x, y = (
+        (data.test_x, data.test_y)
+        if samples is None
+        else (data.train_x[samples], data.train_y[samples])
+    )
     with torch.no_grad():
         return float((model(x).argmax(1) == y).float().mean())
 

@@ -35,9 +35,13 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("stack", ["1", "2"])
 @pytest.mark.parametrize(("precision", "wanted"), [("float32", WHOLE), ("tf32", UPPER)])
 def test_a_run_trains_and_scores_as_its_precision_says(
-    precision: str, wanted: Any, stack: str, make_task: Any, tmp_path: Path,
+    precision: str,
+    wanted: Any,
+    stack: str,
+    make_task: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     seen: list[Any] = []
     task = make_task()
 

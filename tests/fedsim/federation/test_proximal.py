@@ -37,8 +37,12 @@ def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
         optimizer.step()
     assert distance(plain, {n: x + update[n] for n, x in weights.items()}) < 1e-6
     alone = Trainer(RunConfig(task=config.task, method="raw", temporal=4), federation)
-    assert distance(plain, {n: x + alone.train(1, weights, {}, 0, 4).update[n]
-                            for n, x in weights.items()}) > 1e-3  # fmt: skip
+    assert (
+        distance(
+            plain, {n: x + alone.train(1, weights, {}, 0, 4).update[n] for n, x in weights.items()}
+        )
+        > 1e-3
+    )
 
 
 def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:

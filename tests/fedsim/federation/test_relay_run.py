@@ -23,10 +23,13 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "dropout": {"dropout": "before=0.2, after=0.2", "iterations": 40},
     "empty rounds": {"clients": 2, "dropout": 0.6, "iterations": 60},
     "late ones count": {
-        "late": "count", "deadline": "1s", "iterations": 60, "clients": 5,
+        "late": "count",
+        "deadline": "1s",
+        "iterations": 60,
+        "clients": 5,
         "network": "up=lognormal(8kbit, 1), down=1Gbit, compute=uniform(10ms, 30ms)",
     },
-}  # fmt: skip
+}
 QUICK = ("all", "raw", "random positions")
 OWN = ["down_", "total_bits", "sim_", "digest_payloads"]
 
@@ -42,9 +45,16 @@ def test_it_is_the_run_with_a_raw_downlink(settings: dict[str, Any], tmp_path: P
     assert list((tmp_path / "relay").glob("payloads/*/*-down-relay.bin"))
 
 
-@pytest.mark.parametrize("name", cases({name: name for name in (
-    "some of many", "dropout", "empty rounds", "late ones count", "by samples"
-)}, quick=["some of many"]))  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        {
+            name: name
+            for name in ("some of many", "dropout", "empty rounds", "late ones count", "by samples")
+        },
+        quick=["some of many"],
+    ),
+)
 def test_with_catch_up_it_is_the_same_run_with_fewer_bits_down(name: str, tmp_path: Path) -> None:
     for catch_up in (False, True):
         given = dict(SETTINGS[name]) | {"downlink": "relay", "catch_up": catch_up}
@@ -84,15 +94,18 @@ def test_a_run_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> N
     assert_same(tmp_path / "whole", tmp_path / "cut")
 
 
-@pytest.mark.parametrize(("settings", "words"), [
-    ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
-    ({"strategy": "fedavg"}, "--strategy is 'fedavg'.*of dsgd"),
-    ({"strategy": "majority", "method": "sign(0.001)"}, "--strategy is 'majority'"),
-    ({"strategy": "fedbuff", "network": "4g, compute=20ms"}, "--strategy is 'fedbuff'"),
-    ({"strategy": "sharded", "temporal": 1, "network": "4g, compute=20ms"}, "is 'sharded'"),
-    ({"weighting": "nova"}, "--weighting is 'nova'.*uniform or samples"),
-    ({"method": "sbc", "controller": "plateau(2)"}, r"--controller is 'plateau\(2\)'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
+        ({"strategy": "fedavg"}, "--strategy is 'fedavg'.*of dsgd"),
+        ({"strategy": "majority", "method": "sign(0.001)"}, "--strategy is 'majority'"),
+        ({"strategy": "fedbuff", "network": "4g, compute=20ms"}, "--strategy is 'fedbuff'"),
+        ({"strategy": "sharded", "temporal": 1, "network": "4g, compute=20ms"}, "is 'sharded'"),
+        ({"weighting": "nova"}, "--weighting is 'nova'.*uniform or samples"),
+        ({"method": "sbc", "controller": "plateau(2)"}, r"--controller is 'plateau\(2\)'"),
+    ],
+)
 def test_what_cannot_be_relayed_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=f"--downlink is 'relay' and .*{words}"):
         small(**settings, downlink="relay")

@@ -123,9 +123,11 @@ def test_the_split_is_what_a_reader_finds(kept: Kept) -> None:
                 found[span] += bits
         row = frame.iloc[i]
         assert dict(found) == {
-            "header": row["up_header_bits"], "positions": row["up_position_bits"],
-            "values": row["up_value_bits"], "side": row["up_side_bits"],
-        }  # fmt: skip
+            "header": row["up_header_bits"],
+            "positions": row["up_position_bits"],
+            "values": row["up_value_bits"],
+            "side": row["up_side_bits"],
+        }
         assert row["up_value_bits"] == 32 * row["up_sent"]
 
 

@@ -50,8 +50,10 @@ class Lines:
 
 def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 1 << 30)
-    for data in (replace(DATA, draw=lambda index, _: (X[index], Y[index])),
-                 replace(DATA, train_x=Lines())):  # fmt: skip
+    for data in (
+        replace(DATA, draw=lambda index, _: (X[index], Y[index])),
+        replace(DATA, train_x=Lines()),
+    ):
         assert memory.place_data(data, META) is data
         assert memory.looked_into(data) == torch.device("cpu")
 
@@ -59,12 +61,15 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 79.11 "
-         "GiB of which 3.25 MiB is free.", "512.00 MiB more needed, 3.25 MiB free"),
+        (
+            "CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 79.11 "
+            "GiB of which 3.25 MiB is free.",
+            "512.00 MiB more needed, 3.25 MiB free",
+        ),
         ("Tried to allocate 1.00 GiB", "1.00 GiB more needed"),
         ("in other words", "its memory is full"),
     ],
-)  # fmt: skip
+)
 def test_a_device_that_is_full_is_one_line(said: str, told: str) -> None:
     line = f"cuda:1: {told}; lower --stack, --workers, --batch-size"
     device = torch.device("cuda:1")

@@ -41,10 +41,15 @@ def data(folder: Any, download: bool) -> Data:
 def two(make_task: Any) -> Any:
     """A task of two clients, learning rate 1/2: all numbers are dyadic."""
     return make_task(
-        build=Number, load=data, optimizer=lambda p: SGD(p, lr=0.5), clients=2, iterations=4,
-        loss=lambda out, y: (out - y).square().mean() / 2, partition="contiguous",
+        build=Number,
+        load=data,
+        optimizer=lambda p: SGD(p, lr=0.5),
+        clients=2,
+        iterations=4,
+        loss=lambda out, y: (out - y).square().mean() / 2,
+        partition="contiguous",
         metric=lambda out, y: (out - y).square().sum(),
-    )  # fmt: skip
+    )
 
 
 def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +70,10 @@ def test_two_rounds_by_hand(two: Any, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_control_variates_move_by_the_share_of_all_clients() -> None:
     """Three of six clients: the mean of the updates, half the mean of the changes."""
-    ups = {c: Uplink(b"", {}, {"w": torch.tensor([x]), "control/w": torch.tensor([y])}, {})
-           for c, (x, y) in enumerate([(1.0, 6.0), (2.0, 0.0), (3.0, 3.0)])}  # fmt: skip
+    ups = {
+        c: Uplink(b"", {}, {"w": torch.tensor([x]), "control/w": torch.tensor([y])}, {})
+        for c, (x, y) in enumerate([(1.0, 6.0), (2.0, 0.0), (3.0, 3.0)])
+    }
     moved, _ = Scaffold().step(ups, {}, {}, RoundInfo(1, 0, 6, Raw()))
     assert moved is not None
     assert (moved["w"].item(), moved["control/w"].item()) == pytest.approx((2.0, 1.5))
@@ -81,16 +88,24 @@ def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
     for column in ("up_content_bits", "down_content_bits", "up_sent"):
         assert (other[column] == 2 * one[column]).all()
     assert other["metric"].iloc[-1] > 0.5
-    shares = [json.loads((tmp_path / n / "summary.json").read_text())["up_share"]
-              for n in ("dsgd", "scaffold")]  # fmt: skip
+    shares = [
+        json.loads((tmp_path / n / "summary.json").read_text())["up_share"]
+        for n in ("dsgd", "scaffold")
+    ]
     assert shares == [1, 1]
 
 
 @pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
-    config = small(method="gradient_dropping(0.2)", downlink="gradient_dropping(0.3)", cohort=3,
-                   strategy="scaffold", momentum=0, checkpoint_every=1,
-                   keep_payloads=True)  # fmt: skip
+    config = small(
+        method="gradient_dropping(0.2)",
+        downlink="gradient_dropping(0.3)",
+        cohort=3,
+        strategy="scaffold",
+        momentum=0,
+        checkpoint_every=1,
+        keep_payloads=True,
+    )
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
         run(config, tmp_path / "parts", callbacks=[stop_after(2)])
@@ -109,9 +124,15 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         ({"momentum": 0, "weighting": "samples"}, "--weighting is 'samples'"),
         ({"momentum": 0, "method": "dgc(0.1)", "temporal": 1}, "--method is 'dgc.*momentum"),
         ({"momentum": 0, "late": "drop"}, "--late is 'drop'.*give hold or count"),
-        *(({"momentum": 0, "downlink": down}, "--downlink is .*give raw")
-          for down in ("cnat", "topk(0.1) | float32", "sparseloco(0.1)",
-                       "by_name('*.bias', raw, '*', cnat)")),
+        *(
+            ({"momentum": 0, "downlink": down}, "--downlink is .*give raw")
+            for down in (
+                "cnat",
+                "topk(0.1) | float32",
+                "sparseloco(0.1)",
+                "by_name('*.bias', raw, '*', cnat)",
+            )
+        ),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:

@@ -79,7 +79,17 @@ def test_servers_that_do_not_wait_have_the_rate_of_the_row(
     monkeypatch.setattr(Trainer, "train", seen)
     task = make_task(lr_steps=((40, 0.1),), clients=10, **STEP)
     network = f"up=1Mbit, compute={compute}"
-    run(RunConfig.of(task=task, method="raw", temporal=2, cohort=5, iterations=80,
-                     strategy=strategy, network=network), tmp_path)  # fmt: skip
+    run(
+        RunConfig.of(
+            task=task,
+            method="raw",
+            temporal=2,
+            cohort=5,
+            iterations=80,
+            strategy=strategy,
+            network=network,
+        ),
+        tmp_path,
+    )
     low = sum(iteration >= 40 for iteration in trained)
     assert low / len(trained) == pytest.approx(0.5, abs=0.03)  # some begin before their row

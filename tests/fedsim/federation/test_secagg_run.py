@@ -89,9 +89,7 @@ def test_models_are_those_of_plain_fixed_point(tmp_path: Path, settings: dict[st
 def test_bits_seconds_and_joules_of_three_clients(tmp_path: Path) -> None:
     """336 bytes of keys and shares up, 385 down (tests/strategies/test_secagg.py)."""
     network = "up=1Mbit, down=2Mbit, latency=10ms, compute=20ms, energy_up=2J/bit, "
-    rounds = trained(
-        tmp_path, "secagg", clients=3, network=network + "energy_down=1J/bit"
-    ).rounds  # fmt: skip
+    rounds = trained(tmp_path, "secagg", clients=3, network=network + "energy_down=1J/bit").rounds
     payload = 8 * -(-(24 + 1 + 15 * ENTRIES) // 8)
     assert rounds["up_key_bits"].tolist() == 2 * [3 * 8 * 336]
     assert rounds["down_key_bits"].tolist() == 2 * [3 * 8 * 385]
@@ -117,13 +115,17 @@ def test_a_round_below_the_threshold_fails_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"method": "secagg(12, 0.25, 13)"}, r"--method is .*give secagg\(12, 0.25, 14\)"),
-     ({"method": "sbc(0.1)"}, "--method is 'sbc"), ({"strategy": "dsgd"}, "--strategy secagg"),
-     ({"late": "count", "deadline": "1s", "network": "4g, compute=1ms"}, "--late is 'count'"),
-     ({"max_norm": 1.0}, "--max-norm is 1"), ({"clients": 1}, "--cohort is 1"),
-     ({"strategy": "secagg(1.5)"}, "threshold is 1.5"),
-     ({"weighting": "samples"}, "--weighting is 'samples'")],
-)  # fmt: skip
+    [
+        ({"method": "secagg(12, 0.25, 13)"}, r"--method is .*give secagg\(12, 0.25, 14\)"),
+        ({"method": "sbc(0.1)"}, "--method is 'sbc"),
+        ({"strategy": "dsgd"}, "--strategy secagg"),
+        ({"late": "count", "deadline": "1s", "network": "4g, compute=1ms"}, "--late is 'count'"),
+        ({"max_norm": 1.0}, "--max-norm is 1"),
+        ({"clients": 1}, "--cohort is 1"),
+        ({"strategy": "secagg(1.5)"}, "threshold is 1.5"),
+        ({"weighting": "samples"}, "--weighting is 'samples'"),
+    ],
+)
 def test_settings_that_do_not_go_with_it_are_named(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         RunConfig.of(**{"strategy": "secagg", "method": METHOD, "clients": 4} | settings)

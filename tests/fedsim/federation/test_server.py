@@ -23,9 +23,13 @@ def test_the_last_row_has_the_digest_of_the_model(make_task: Any, tmp_path: Path
 def test_buffers_are_sent_where_the_bits_may_end_the_run(make_task: Any, tmp_path: Path) -> None:
     """Dense rounds of equal bits, of which the ninth is the last within the bits."""
     config = RunConfig.of(
-        task=make_task(build=normed).name, method="raw", temporal=1, iterations=40,
-        buffers="local", evaluate_every=1000,
-    )  # fmt: skip
+        task=make_task(build=normed).name,
+        method="raw",
+        temporal=1,
+        iterations=40,
+        buffers="local",
+        evaluate_every=1000,
+    )
     run(config, tmp_path / "one", progress=False)
     row = rounds(tmp_path / "one").iloc[1]
     bits = 9.5 * row["up_wire_bits"] / row["clients"]

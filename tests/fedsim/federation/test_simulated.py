@@ -197,31 +197,50 @@ def test_what_is_refused(name: str) -> None:
 def test_the_default_leaves_the_name_of_a_run() -> None:
     names = {"network", "availability", "dropout", "ask", "deadline", "late", "catch_up"}
     assert not names & {*RunConfig().identity()}
-    assert names <= {*RunConfig.of(
-        network="4g, compute=1ms", availability=0.5, dropout=0.1, ask=4, cohort=3, deadline=5,
-        late="drop", catch_up=True, downlink="sbc(0.05)",
-    ).identity()}  # fmt: skip
+    assert names <= {
+        *RunConfig.of(
+            network="4g, compute=1ms",
+            availability=0.5,
+            dropout=0.1,
+            ask=4,
+            cohort=3,
+            deadline=5,
+            late="drop",
+            catch_up=True,
+            downlink="sbc(0.05)",
+        ).identity()
+    }
 
 
 LATE = {
-    "clients": 6, "cohort": 4, "iterations": 60, "temporal": 5, "checkpoint_every": 1,
+    "clients": 6,
+    "cohort": 4,
+    "iterations": 60,
+    "temporal": 5,
+    "checkpoint_every": 1,
     "network": "up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms), "
     "server_up=60kbit",
-}  # fmt: skip
+}
 UNDER_WAY: dict[str, dict[str, Any]] = {
     "hold": {"method": "ef(topk(0.1) | float32 | golomb)", "deadline": "3s"},
     "hold, of the first that come": {"method": "sbc(0.1)", "ask": 6, "cohort": 3},
     "of equals, the first that come": {
-        "method": "ef(topk(0.1) | float32 | golomb)", "ask": 6, "cohort": 3,
+        "method": "ef(topk(0.1) | float32 | golomb)",
+        "ask": 6,
+        "cohort": 3,
         "network": "compute=1s",
     },
     "drop": {"method": "sbc(0.05)", "deadline": "600ms", "late": "drop", "dropout": 0.1},
     "count": {
-        "method": "sbc(0.05)", "deadline": "700ms", "late": "count", "downlink": "sbc(0.2)",
-        "catch_up": True, "availability": "onoff(4s, 1s)",
+        "method": "sbc(0.05)",
+        "deadline": "700ms",
+        "late": "count",
+        "downlink": "sbc(0.2)",
+        "catch_up": True,
+        "availability": "onoff(4s, 1s)",
     },
     "a controller": {"method": "sbc", "controller": "pace(0.1)", "deadline": "1s"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("settings", cases(UNDER_WAY, quick=["count"]))
@@ -235,8 +254,10 @@ def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
             run(config, tmp_path / "parts", callbacks=[stop_after(number)])
     run(config, tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
-    ends = [pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_end_seconds"]
-            for name in ("whole", "parts")]  # fmt: skip
+    ends = [
+        pd.read_parquet(tmp_path / name / "rounds.parquet")["sim_end_seconds"]
+        for name in ("whole", "parts")
+    ]
     assert ends[0].equals(ends[1])
     late = clients(tmp_path / "whole")["failure_reasons"].str.contains("when the round was over")
     assert late.sum() > 2

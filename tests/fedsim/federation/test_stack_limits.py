@@ -26,8 +26,10 @@ from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
 
-FULL = ("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB "
-        "of which 1.20 GiB is free. Process 7 has 77 GiB in use.")  # fmt: skip
+FULL = (
+    "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB "
+    "of which 1.20 GiB is free. Process 7 has 77 GiB in use."
+)
 
 
 class Drawing(nn.Module):

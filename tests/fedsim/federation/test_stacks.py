@@ -116,8 +116,14 @@ def test_groups_of_parameters_keep_their_settings(make_task: Any) -> None:
     def grouped(parameters: Any) -> SGD:
         every = list(parameters)
         bias = [p for p in every if p.dim() == 1]
-        return SGD([{"params": [p for p in every if p.dim() > 1], "weight_decay": 0.1},
-                    {"params": bias, "lr": 0.3}], lr=0.1, momentum=0.5)  # fmt: skip
+        return SGD(
+            [
+                {"params": [p for p in every if p.dim() > 1], "weight_decay": 0.1},
+                {"params": bias, "lr": 0.3},
+            ],
+            lr=0.1,
+            momentum=0.5,
+        )
 
     config = RunConfig.of(task=make_task(optimizer=grouped).name, method="raw", stack="3")
     rounds(config, (3, 3), [[0, 1, 2]] * 2)
@@ -130,8 +136,9 @@ def test_convolutions_and_batchnorm(make_task: Any) -> None:
 
 
 def test_a_batch_s_gradient_where_the_strategy_takes_it(make_task: Any) -> None:
-    config = RunConfig.of(task=make_task().name, method="raw", temporal=1, strategy="gradients",
-                       stack="3")  # fmt: skip
+    config = RunConfig.of(
+        task=make_task().name, method="raw", temporal=1, strategy="gradients", stack="3"
+    )
     rounds(config, (1, 1), [[0, 1, 2]] * 2)
 
 

@@ -62,9 +62,12 @@ def first_two(seed: int, number: int, there: list[int]) -> list[int]:
 @pytest.mark.parametrize("left", [(), (1,)], ids=["all come", "client 1 drops out"])
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_run_takes_the_first_two_of_four_equal_clients(
-    seed: int, left: tuple[int, ...], make_task: Any, tmp_path: Path,
+    seed: int,
+    left: tuple[int, ...],
+    make_task: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Lots are of those that arrive. Who is not taken is free at once, for it has come, too.
 
     120 bits at 60 bit/s each way and 1 s of training: a round takes 3 s, and then 5 s.

@@ -102,11 +102,15 @@ def test_parameters_of_five_dimensions_train(stack: str, make_task: Any) -> None
     """NHWC is a layout of four; a model of both kinds keeps its own."""
     task = make_task(
         build=lambda: nn.Sequential(
-            nn.Unflatten(1, (1, 3, 2, 1)), nn.Conv3d(1, 2, 1), nn.Flatten(1, 2),
-            nn.Conv2d(6, 4, 1), nn.Flatten(), nn.Linear(8, 3),
+            nn.Unflatten(1, (1, 3, 2, 1)),
+            nn.Conv3d(1, 2, 1),
+            nn.Flatten(1, 2),
+            nn.Conv2d(6, 4, 1),
+            nn.Flatten(),
+            nn.Linear(8, 3),
         ),
         channels_last=True,
-    )  # fmt: skip
+    )
     config = RunConfig.of(task=task, method="raw", temporal=2, iterations=2, stack=stack)
     assert run(config).summary["status"] == "done"
 
@@ -153,8 +157,12 @@ def sent(name: str, shape: tuple[int, ...], indices: Any) -> dict[str, SentTenso
 def test_masking_zeroes_what_was_sent_and_nothing_else(kind: str) -> None:
     shape = (2, 3, 2, 2)
     full = torch.arange(1.0, 25.0).view(shape).to(memory_format=torch.channels_last)
-    state = {f"{kind}/w": full, "exp_avg_sq/w": full.clone(), "step/w": torch.tensor(5.0),
-             f"{kind}/b": torch.ones(3)}  # fmt: skip
+    state = {
+        f"{kind}/w": full,
+        "exp_avg_sq/w": full.clone(),
+        "step/w": torch.tensor(5.0),
+        f"{kind}/b": torch.ones(3),
+    }
     before = {name: x.clone() for name, x in state.items()}
     masked = mask_momentum(state, sent("w", shape, [0, 7, 23]))
     expected = torch.arange(1.0, 25.0)
@@ -187,8 +195,14 @@ def test_masking_in_a_run(
     states = {}
     for masking in ("on", "off"):
         memories = Memories(monkeypatch)
-        config = RunConfig.of(task=task.name, method=method, temporal=3, iterations=3,
-                           momentum_masking=masking, keep_payloads=True)  # fmt: skip
+        config = RunConfig.of(
+            task=task.name,
+            method=method,
+            temporal=3,
+            iterations=3,
+            momentum_masking=masking,
+            keep_payloads=True,
+        )
         run(config, tmp_path / masking, callbacks=[memories])
         states[masking] = memories.rounds[0]
     template = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}

@@ -29,11 +29,14 @@ of late updates alone, one of which arrived while the server waited for clients.
 
 
 DRAWN = [
-    *begins(0, CASES // 5, 10), *begins(TRIPLES, CASES * 7 // 5, 10),
-    *begins(COMPOSED, CASES // 10, 10), *begins(EPOCHS, CASES // 10, 10),
-    *begins(TIMED, CASES // 10, 0), *begins(SAMPLED, CASES // 10, 10),
+    *begins(0, CASES // 5, 10),
+    *begins(TRIPLES, CASES * 7 // 5, 10),
+    *begins(COMPOSED, CASES // 10, 10),
+    *begins(EPOCHS, CASES // 10, 10),
+    *begins(TIMED, CASES // 10, 0),
+    *begins(SAMPLED, CASES // 10, 10),
     *begins(POWERED, CASES // 10, 10),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("begin", [*DRAWN, *SEEN])

@@ -29,8 +29,10 @@ def always_late(folder: Path, up: str = "600000", **more: Any) -> dict[str, Any]
 def trained(folder: Path) -> int:
     """Updates of which the upload began, or that dropped out after training."""
     told = clients(folder)
-    return int((told["down_message_bits"] > 0).sum() - told["failure_reasons"].str.contains(
-        "before training").sum())  # fmt: skip
+    return int(
+        (told["down_message_bits"] > 0).sum()
+        - told["failure_reasons"].str.contains("before training").sum()
+    )
 
 
 LOSSY = {
@@ -74,9 +76,11 @@ def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("method", "settings", "holds"),
-    [("diana(qsgd(7))", {"strategy": "diana"}, False),
-     ("by_name('*.bias', raw, '*', sbc(0.1))", {}, True)],
-)  # fmt: skip
+    [
+        ("diana(qsgd(7))", {"strategy": "diana"}, False),
+        ("by_name('*.bias', raw, '*', sbc(0.1))", {}, True),
+    ],
+)
 def test_what_is_held_is_what_will_be_sent(
     method: str, settings: dict[str, Any], holds: bool, tmp_path: Path
 ) -> None:
@@ -119,8 +123,7 @@ def test_what_is_raw_at_one_sends_what_waited() -> None:
     "method", ["raw", "cnat", "sbc(0.1)", "by_name('*bias', raw, '*', sbc(0.1))"]
 )
 def test_what_is_held_does_not_depend_on_the_downlink(method: str) -> None:
-    """For a relay a client keeps its message, which its method may have no place for all the same.
-    """
+    """For a relay a client keeps its message, which its method may have no place for."""
     settings: dict[str, Any] = {"method": method, "dropout": "after=0.4", "iterations": 10}
     sent, relayed = (
         run(small(**settings, temporal=2, downlink=down), progress=False).summary

@@ -103,9 +103,11 @@ class Unused(nn.Module):
 @pytest.mark.parametrize("settings", GRADIENTS, ids=lambda one: one["strategy"])
 @pytest.mark.parametrize(
     "optimizer",
-    [lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
-     lambda p: AdamW(p, lr=0.01, weight_decay=0.1)],
-)  # fmt: skip
+    [
+        lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+        lambda p: AdamW(p, lr=0.01, weight_decay=0.1),
+    ],
+)
 def test_what_the_loss_does_not_reach_does_not_decay(
     optimizer: Any, settings: dict[str, Any], make_task: Any
 ) -> None:
@@ -113,8 +115,9 @@ def test_what_the_loss_does_not_reach_does_not_decay(
     config = RunConfig.of(task=task, temporal=1, clients=1, **settings)
     model, before = run(config, None, progress=False).model, start(config)
     assert [name for name, x in model.items() if torch.equal(x, before[name])] == [
-        "never.weight", "never.bias"
-    ]  # fmt: skip
+        "never.weight",
+        "never.bias",
+    ]
     if "marina" not in settings["strategy"]:
         plain = run(RunConfig.of(task=task, temporal=1, clients=1, method="raw"), None).model
         for name, x in plain.items():
@@ -156,8 +159,10 @@ def words(sparse: bool, optimizer: Any) -> dict[str, Any]:
     data = Data(x[:48], x[:48] % 3, x[48:], x[48:] % 3, "made up")
     return {
         "build": lambda: nn.Sequential(nn.Embedding(20, 4, sparse=sparse), nn.Linear(4, 3)),
-        "load": lambda folder, download: data, "optimizer": optimizer, "clients": 2,
-    }  # fmt: skip
+        "load": lambda folder, download: data,
+        "optimizer": optimizer,
+        "clients": 2,
+    }
 
 
 def momentum(parameters: Any) -> torch.optim.Optimizer:

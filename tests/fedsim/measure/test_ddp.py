@@ -29,9 +29,13 @@ def join(rank: int, folder: str) -> None:
 def federation(method: str) -> RunConfig:
     """Clients that send the gradients of single batches: what ranks do."""
     return RunConfig.of(
-        method=method, strategy="gradients", temporal=1, iterations=STEPS, clients=RANKS,
+        method=method,
+        strategy="gradients",
+        temporal=1,
+        iterations=STEPS,
+        clients=RANKS,
         evaluate_every=STEPS,
-    )  # fmt: skip
+    )
 
 
 def as_the_federation(rank: int, folder: str, method: str) -> None:
@@ -53,9 +57,7 @@ def as_the_federation(rank: int, folder: str, method: str) -> None:
 
 
 def ranks(work: Any, folder: Path, *given: Any) -> list[Any]:
-    mp.start_processes(
-        work, args=(str(folder), *given), nprocs=RANKS, start_method="spawn"
-    )  # fmt: skip
+    mp.start_processes(work, args=(str(folder), *given), nprocs=RANKS, start_method="spawn")
     return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)]
 
 

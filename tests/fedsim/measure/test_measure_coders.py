@@ -112,10 +112,13 @@ REFUSED = {
     "no method": ({"positions_of": "nope"}, ["'nope'"]),
     "dense": ({"positions_of": "cnat"}, ["positions_of is 'cnat'", "no positions"]),
     "no symbols": ({"symbols_of": "threshold(9) | float32"}, ["symbols_of", "sends no symbols"]),
-    "coders of a method": ({"symbols_of": "ef(threelc(1))"}, [
-        "symbols_of is 'ef(threelc(1))': it has no pipeline, and coders of its own",
-        "cannot be measured alone",
-    ]),
+    "coders of a method": (
+        {"symbols_of": "ef(threelc(1))"},
+        [
+            "symbols_of is 'ef(threelc(1))': it has no pipeline, and coders of its own",
+            "cannot be measured alone",
+        ],
+    ),
     "of a method by name": ({"positions_of": "by_name('*', dgc(0.1))"}, ["has no pipeline"]),
     "repeat": ({"repeat": 0}, ["--repeat is 0"]),
     "NaN": ({"updates": {"w": torch.tensor(math.nan)}}, ["'w'", "NaN"]),

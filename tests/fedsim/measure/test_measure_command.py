@@ -44,8 +44,13 @@ def test_json(update: Path, typed: Typed) -> None:
     assert (said.code, said.err, said.out.count("\n")) == (0, "", 1)
     document = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     rows = document.pop("methods")
-    assert document == {"files": [str(update)] * 2, "entries": 2 * 21386, "repeat": 2, "seed": 5,
-                     "density": 0.1}  # fmt: skip
+    assert document == {
+        "files": [str(update)] * 2,
+        "entries": 2 * 21386,
+        "repeat": 2,
+        "seed": 5,
+        "density": 0.1,
+    }
     assert [list(row) for row in rows] == [COLUMNS] * 2
     assert [row["method"] for row in rows] == ["sbc(0.1)", "raw"]
     assert all(row["error"] is None for row in rows)
@@ -56,12 +61,27 @@ def test_the_table_of_coders(
     columns: int, update: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    said = typed("measure", update, "--coders", "golomb; ans; bloom(0.1)", "--repeat", "1",
-                 "--csv", "t.csv", "--density", "0.05")  # fmt: skip
+    said = typed(
+        "measure",
+        update,
+        "--coders",
+        "golomb; ans; bloom(0.1)",
+        "--repeat",
+        "1",
+        "--csv",
+        "t.csv",
+        "--density",
+        "0.05",
+    )
     assert (said.code, said.err) == (0, "") and "…" not in said.out
     assert max(map(len, said.out.splitlines())) <= columns
-    for word in ("positions of topk(0.05) | float32: 1070, entropy", "symbols of qsgd(256): 21386",
-                 "ns/index", "ns/value", "bloom(0.1) (lossy)"):  # fmt: skip
+    for word in (
+        "positions of topk(0.05) | float32: 1070, entropy",
+        "symbols of qsgd(256): 21386",
+        "ns/index",
+        "ns/value",
+        "bloom(0.1) (lossy)",
+    ):
         assert word in said.out
     frame = pd.read_csv("t.csv")
     assert list(frame) == CODER_COLUMNS and len(frame) == 4
@@ -75,9 +95,14 @@ def test_json_of_coders(update: Path, typed: Typed) -> None:
     document = json.loads(said.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     rows = document.pop("coders")
     assert document == {
-        "files": [str(update)], "entries": 21386, "repeat": 1, "seed": 5, "density": None,
-        "positions_of": "sbc(0.01)", "symbols_of": "topk(0.01) | qsgd(7)",
-    }  # fmt: skip
+        "files": [str(update)],
+        "entries": 21386,
+        "repeat": 1,
+        "seed": 5,
+        "density": None,
+        "positions_of": "sbc(0.01)",
+        "symbols_of": "topk(0.01) | qsgd(7)",
+    }
     assert [list(row) for row in rows] == [CODER_COLUMNS] * 2
     assert [row["of"] for row in rows] == ["positions", "symbols"]
     assert all(row["error"] is None and row["exact"] for row in rows)
@@ -101,8 +126,11 @@ def test_only_what_is_exact_has_no_error(typed: Typed) -> None:
     """A method that loses a little is told from one that loses nothing."""
     torch.save({"w": torch.tensor([100.0, 1e-3])}, "far.pt")
     said = typed("measure", "far.pt", "--repeat", "1", "--methods", "raw; topk(0.5) | float32")
-    error = {line.split()[0]: line.split(" ×")[1].split()[1] for line in said.out.splitlines()
-             if " ×" in line}  # fmt: skip
+    error = {
+        line.split()[0]: line.split(" ×")[1].split()[1]
+        for line in said.out.splitlines()
+        if " ×" in line
+    }
     assert error == {"raw": "0", "topk(0.5)": "1.0e-05"}
 
 

@@ -77,13 +77,15 @@ def test_what_is_read_is_laid_out_plainly(tmp_path: Path) -> None:
     """Parameters, channels-last, expanded, Fortran order, big-endian: the same numbers."""
     x = torch.arange(48.0).view(2, 3, 2, 4)
     made = {
-        "parameter": nn.Parameter(x), "last": x.to(memory_format=torch.channels_last),
+        "parameter": nn.Parameter(x),
+        "last": x.to(memory_format=torch.channels_last),
         "wide": torch.ones(1).expand(5),
-    }  # fmt: skip
+    }
     torch.save(collections.OrderedDict(made), tmp_path / "x.pt")
     tensors = load_tensors(tmp_path / "x.pt").tensors
-    assert all(type(t) is Tensor and t.is_contiguous() and not t.requires_grad
-               for t in tensors.values())  # fmt: skip
+    assert all(
+        type(t) is Tensor and t.is_contiguous() and not t.requires_grad for t in tensors.values()
+    )
     assert same(tensors, {name: t.detach() for name, t in made.items()})
     for array in (np.asfortranarray(x.numpy()), x.numpy().astype(">f4")):
         np.save(tmp_path / "x.npy", array)
@@ -92,10 +94,13 @@ def test_what_is_read_is_laid_out_plainly(tmp_path: Path) -> None:
 
 
 MIXED = {
-    "half": torch.ones(2, dtype=torch.float16), "full": torch.ones(3),
-    "brain": torch.full((2,), 0.5, dtype=torch.bfloat16), "tracked": torch.tensor(7),
-    "mask": torch.ones(2, dtype=torch.bool), "wide": torch.full((2,), 0.1, dtype=torch.float64),
-}  # fmt: skip
+    "half": torch.ones(2, dtype=torch.float16),
+    "full": torch.ones(3),
+    "brain": torch.full((2,), 0.5, dtype=torch.bfloat16),
+    "tracked": torch.tensor(7),
+    "mask": torch.ones(2, dtype=torch.bool),
+    "wide": torch.full((2,), 0.1, dtype=torch.float64),
+}
 
 
 @pytest.mark.parametrize("ending", [".pt", ".safetensors"])
@@ -205,10 +210,12 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("array", "words"),
-    [(np.arange(3), "no tensor of floats"),
-     (np.array([1e300]), "'update' holds NaN or infinity as float32")],
+    [
+        (np.arange(3), "no tensor of floats"),
+        (np.array([1e300]), "'update' holds NaN or infinity as float32"),
+    ],
     ids=["integers", "too great"],
-)  # fmt: skip
+)
 def test_what_no_float32_can_be_of(array: np.ndarray, words: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(UsageError, match=words):

@@ -80,8 +80,11 @@ def test_a_clock_over_three_rounds_with_late_downloads_and_uploads(kept: bool) -
     clock.to(9.0)
     clock = stored(clock) if kept else clock
     assert over(clock, *first, second, third) == [
-        [2.5, 3.5, 5], [5.5, 6.5, 11], [5.5, 6, 9.25], [8, 8, 10.75]
-    ]  # fmt: skip
+        [2.5, 3.5, 5],
+        [5.5, 6.5, 11],
+        [5.5, 6, 9.25],
+        [8, 8, 10.75],
+    ]
 
 
 def test_the_clock_waits_for_so_many_or_until_a_time() -> None:
@@ -106,9 +109,11 @@ def test_who_drops_out_takes_no_link_and_no_more_time() -> None:
     links = parse("server_up=6bit, server_down=4bit, latency=500ms, compute=1s").links(3, 0, 0.0)
     clock: Clock[Exchange] = Clock(links, now=10.0)
     three = sent(
-        clock, Exchange(0, 1, 4, 2.0, 12, "received"), Exchange(1, 1, 4, 2.0, 12, "trained"),
+        clock,
+        Exchange(0, 1, 4, 2.0, 12, "received"),
+        Exchange(1, 1, 4, 2.0, 12, "trained"),
         Exchange(2, 1, 4, 2.0, 12),
-    )  # fmt: skip
+    )
     assert over(clock, *three) == [[13.5, 13.5, 13.5], [13.5, 15.5, 15.5], [13.5, 15.5, 18]]
 
 
@@ -122,11 +127,19 @@ def test_what_the_server_answers_comes_before_the_upload() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "parts"),
     [
-        (0, 20, [1, 4, 5, 10]), (2, 12, [1, 4, 5, 0]), (2, 14, [1, 4, 5, 2]), (0, 2, [0, 0, 0, 2]),
-        (2.5, 5, [0.5, 2, 0, 0]), (2, 2.5, [0.5, 0, 0, 0]), (4, 6, [0, 2, 0, 0]),
-        (5, 9, [0, 2, 2, 0]), (9, 15, [0, 0, 3, 3]), (12, 15, [0, 0, 0, 3]), (3, 3, [0, 0, 0, 0]),
+        (0, 20, [1, 4, 5, 10]),
+        (2, 12, [1, 4, 5, 0]),
+        (2, 14, [1, 4, 5, 2]),
+        (0, 2, [0, 0, 0, 2]),
+        (2.5, 5, [0.5, 2, 0, 0]),
+        (2, 2.5, [0.5, 0, 0, 0]),
+        (4, 6, [0, 2, 0, 0]),
+        (5, 9, [0, 2, 2, 0]),
+        (9, 15, [0, 0, 3, 3]),
+        (12, 15, [0, 0, 0, 3]),
+        (3, 3, [0, 0, 0, 0]),
     ],
-)  # fmt: skip
+)
 def test_the_parts_of_an_exchange(start: float, end: float, parts: list[float]) -> None:
     """Asked at 2 s, has its message at 3, has trained at 7, has come at 12."""
     exchange = Exchange(0, 1, sent_at=2, received_at=3, trained_at=7, ended_at=12)

@@ -48,7 +48,7 @@ def test_two_rounds_by_hand() -> None:
     told = pd.DataFrame(
         [[number, c, 60, 8000, 8000 * (number > 1), 0] for number in (1, 2) for c in range(4)],
         columns=PRICED_COLUMNS,
-    )  # fmt: skip
+    )
     network = parse("up=1kbit, down=1kbit, compute=2s, topology=allreduce")
     table, _ = price(frame, told, network, 4, seed=0)
     assert table["sim_seconds"].tolist() == [8.0, 14.0]
@@ -75,17 +75,23 @@ def test_a_run_goes_by_its_ring_and_so_does_its_price(tmp_path: Path) -> None:
     assert again["sim_end_seconds"].tolist() == pytest.approx(frame["sim_end_seconds"].tolist())
 
 
-@pytest.mark.parametrize(("settings", "words"), [
-    ({"method": "sbc(0.1)"}, r"--method is 'sbc\(0.1\)'"),
-    ({"downlink": "cnat"}, "--downlink is 'cnat'"),
-    ({"downlink": "relay"}, "--downlink is 'relay'"),
-    ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
-    ({"strategy": "fedasync"}, "--strategy is 'fedasync'"),
-    ({"cohort": 3}, "--cohort is 3"), ({"min_replies": 2}, "--min-replies is 2"),
-    ({"deadline": "5s"}, "--deadline is 5s"), ({"dropout": 0.1}, "--dropout is 0.1"),
-    ({"availability": 0.5}, "--availability is 0.5"),
-    ({"ask": 4, "cohort": 3}, "--cohort is 3"), ({"controller": "plateau(2)"}, "--controller is"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "sbc(0.1)"}, r"--method is 'sbc\(0.1\)'"),
+        ({"downlink": "cnat"}, "--downlink is 'cnat'"),
+        ({"downlink": "relay"}, "--downlink is 'relay'"),
+        ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
+        ({"strategy": "fedasync"}, "--strategy is 'fedasync'"),
+        ({"cohort": 3}, "--cohort is 3"),
+        ({"min_replies": 2}, "--min-replies is 2"),
+        ({"deadline": "5s"}, "--deadline is 5s"),
+        ({"dropout": 0.1}, "--dropout is 0.1"),
+        ({"availability": 0.5}, "--availability is 0.5"),
+        ({"ask": 4, "cohort": 3}, "--cohort is 3"),
+        ({"controller": "plateau(2)"}, "--controller is"),
+    ],
+)
 def test_what_no_ring_adds_up_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=f"topology=allreduce and {words}.*--method raw"):
         small(**{"method": "raw", "network": RING} | settings)
@@ -103,22 +109,28 @@ def test_a_run_without_a_ring_has_no_price_on_one(tmp_path: Path) -> None:
             times_over_bandwidths(fedsim.load(tmp_path / name), parse(RING), 0.1)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("topology=ring", "unknown topology 'ring'; known are star, allreduce"),
-    ("topology=allreduce, server_up=1Mbit", "server_up is 1Mbit and topology is allreduce"),
-    ("topology=allreduce, coding=measured", "coding is measured and topology is allreduce"),
-    ("coding=20ms", "coding is '20ms': give measured, or 0.1"),
-    ("coding=-1*measured", "coding is '-1"), ("coding=x*measured", "coding is 'x"),
-    ("coding=nan*measured", "coding is 'nan"), ("coding=inf*measured", "coding is 'inf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("topology=ring", "unknown topology 'ring'; known are star, allreduce"),
+        ("topology=allreduce, server_up=1Mbit", "server_up is 1Mbit and topology is allreduce"),
+        ("topology=allreduce, coding=measured", "coding is measured and topology is allreduce"),
+        ("coding=20ms", "coding is '20ms': give measured, or 0.1"),
+        ("coding=-1*measured", "coding is '-1"),
+        ("coding=x*measured", "coding is 'x"),
+        ("coding=nan*measured", "coding is 'nan"),
+        ("coding=inf*measured", "coding is 'inf"),
+    ],
+)
 def test_what_no_network_has(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse(text)
 
 
 def test_what_coding_is_times() -> None:
-    assert [parse(f"coding={text}").coding for text in ("measured", "0.5*measured", "0*measured")] \
-        == [1.0, 0.5, 0.0]  # fmt: skip
+    assert [
+        parse(f"coding={text}").coding for text in ("measured", "0.5*measured", "0*measured")
+    ] == [1.0, 0.5, 0.0]
     assert parse("4g, compute=1ms").coding == 0 and not parse("compute=1ms").depends
     assert parse("compute=1ms, coding=measured").depends
 
@@ -132,13 +144,23 @@ def test_coding_by_hand(down: str, central: float, shared: str) -> None:
     the server. The second round took ten times as long, the third as long as the first: the median.
     """
     times = np.array([1.0, 10.0, 1.0])
-    frame = pd.DataFrame({
-        "round": [1, 2, 3], "clients": 2, "local_iterations": 1, "train_seconds": 1.0,
-        "encode_seconds": 6 * times, "receive_seconds": 2 * times, "decode_seconds": 3 * times,
-        "downlink_seconds": 4 * times, "downlink": down,
-    })  # fmt: skip
-    told = pd.DataFrame([[number, c, 60, 1000, 0, 0] for number in (1, 2, 3) for c in (0, 1)],
-                        columns=PRICED_COLUMNS)  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "round": [1, 2, 3],
+            "clients": 2,
+            "local_iterations": 1,
+            "train_seconds": 1.0,
+            "encode_seconds": 6 * times,
+            "receive_seconds": 2 * times,
+            "decode_seconds": 3 * times,
+            "downlink_seconds": 4 * times,
+            "downlink": down,
+        }
+    )
+    told = pd.DataFrame(
+        [[number, c, 60, 1000, 0, 0] for number in (1, 2, 3) for c in (0, 1)],
+        columns=PRICED_COLUMNS,
+    )
     network = parse(f"up=1kbit, compute=3s, coding=2*measured{shared}")
     table, own = price(frame, told, network, 2, seed=0)
     assert table["sim_seconds"].tolist() == pytest.approx([3 + 8 + 1 + 2 * central] * 3)
@@ -168,9 +190,14 @@ def test_a_runs_own_clock_has_each_clients_coding(down: str, tmp_path: Path) -> 
     assert told["sim_waiting_seconds"].tolist() == pytest.approx(waiting.tolist(), abs=1e-12)
 
 
-@pytest.mark.parametrize("settings", [
-    {"deadline": "1s"}, {"method": "sbc", "controller": "plateau(2)"}, {"strategy": "fedbuff"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"deadline": "1s"},
+        {"method": "sbc", "controller": "plateau(2)"},
+        {"strategy": "fedbuff"},
+    ],
+)
 def test_a_measured_time_decides_nothing(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--network|--deadline"):
         small(network="4g, compute=20ms, coding=measured", **settings)

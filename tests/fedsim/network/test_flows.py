@@ -30,9 +30,10 @@ Draw = Callable[[np.random.Generator], tuple[list[str], dict[str, float]]]
         (["xy", "x", "y"], {"x": 10, "y": 4}, [2, 8, 2]),
         (["xy", "yz", "zx"], {"x": 2, "y": 6, "z": 4}, [1, 3, 1]),
         (["ab", "ac", "bc"], {"a": 3, "b": 0, "c": math.inf}, [0, 3, 0]),
-        (["a", "b"], {"a": math.inf, "b": 2}, [math.inf, 2]), ([], {}, []),
+        (["a", "b"], {"a": math.inf, "b": 2}, [math.inf, 2]),
+        ([], {}, []),
     ],
-)  # fmt: skip
+)
 def test_rates_over_several_links(
     paths: list[str], capacity: dict[str, float], rates: list[float]
 ) -> None:

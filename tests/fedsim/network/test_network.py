@@ -215,22 +215,47 @@ def test_a_trace_s_path_has_commas_and_parentheses(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
-    [("2e6", "bits", 2e6), (np.float32(8), "bits", 8), ("812 bit", "bits", 812),
-     ("5E-1 Gbit", "bits", 5e8), ("3Tbit/s", "rate", 3e12), ("768 KBIT/s", "rate", 768e3),
-     ("inf", "rate", float("inf")), ("8us", "delay", 8e-6), ("0", "delay", 0.0),
-     (".5h", "delay", 1800.0), ("1.5h", "time", 5400.0), (90, "time", 90.0),
-     ("+2 min", "time", 120.0)],
-)  # fmt: skip
+    [
+        ("2e6", "bits", 2e6),
+        (np.float32(8), "bits", 8),
+        ("812 bit", "bits", 812),
+        ("5E-1 Gbit", "bits", 5e8),
+        ("3Tbit/s", "rate", 3e12),
+        ("768 KBIT/s", "rate", 768e3),
+        ("inf", "rate", float("inf")),
+        ("8us", "delay", 8e-6),
+        ("0", "delay", 0.0),
+        (".5h", "delay", 1800.0),
+        ("1.5h", "time", 5400.0),
+        (90, "time", 90.0),
+        ("+2 min", "time", 120.0),
+    ],
+)
 def test_one_grammar_reads_every_number_with_a_unit(text: Any, kind: Any, value: float) -> None:
     assert quantity(text, "--it", kind) == value
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("1Mbit/s", "bits"), ("inf", "bits"), ("2 MB", "bits"), ("nan", "bits"), ("", "bits"),
-     (None, "bits"), (0, "bits"), (-5, "bits"), ("inf", "time"), ("0", "time"), ("0bit", "rate"),
-     ("1e999", "rate"), ("5 m", "time"), ("-1", "delay"), ("1..2", "delay"), (True, "time")],
-)  # fmt: skip
+    [
+        ("1Mbit/s", "bits"),
+        ("inf", "bits"),
+        ("2 MB", "bits"),
+        ("nan", "bits"),
+        ("", "bits"),
+        (None, "bits"),
+        (0, "bits"),
+        (-5, "bits"),
+        ("inf", "time"),
+        ("0", "time"),
+        ("0bit", "rate"),
+        ("1e999", "rate"),
+        ("5 m", "time"),
+        ("-1", "delay"),
+        ("1..2", "delay"),
+        (True, "time"),
+    ],
+)
 def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
     with pytest.raises(UsageError, match=re.escape(f"--it is {text!r}: give a ")):
         quantity(text, "--it", kind)

@@ -109,9 +109,10 @@ def test_between_two_changes_nothing_changes() -> None:
 
 # Client 0 is there until 2 s and from 9 s, client 1 from 4 s, client 2 from 3 s to 6 s.
 HANDMADE = [
-    Rate((0.0, 2.0, 9.0), (1.0, 0.0, 1.0)), Rate((0.0, 4.0), (0.0, 1.0)),
+    Rate((0.0, 2.0, 9.0), (1.0, 0.0, 1.0)),
+    Rate((0.0, 4.0), (0.0, 1.0)),
     Rate((0.0, 3.0, 6.0), (0.0, 1.0, 0.0)),
-]  # fmt: skip
+]
 
 
 def in_turn(round_number: int) -> Iterator[int]:
@@ -137,11 +138,16 @@ def test_of_many_clients_few_are_looked_at_and_all_alike() -> None:
 @pytest.mark.parametrize(
     ("now", "least", "moment"),
     [
-        (0.0, 1, (0.0, [0])), (0.0, 2, (4.0, [1, 2])), (2.0, 1, (3.0, [2])),
-        (1.5, 2, (4.0, [1, 2])), (5.5, 2, (5.5, [1, 2])), (6.0, 2, (9.0, [0, 1])),
-        (7.0, 1, (7.0, [1])), (9.0, 2, (9.0, [0, 1])),
+        (0.0, 1, (0.0, [0])),
+        (0.0, 2, (4.0, [1, 2])),
+        (2.0, 1, (3.0, [2])),
+        (1.5, 2, (4.0, [1, 2])),
+        (5.5, 2, (5.5, [1, 2])),
+        (6.0, 2, (9.0, [0, 1])),
+        (7.0, 1, (7.0, [1])),
+        (9.0, 2, (9.0, [0, 1])),
     ],
-)  # fmt: skip
+)
 def test_the_first_moment_at_which_enough_are_there(
     now: float, least: int, moment: tuple[float, list[int]]
 ) -> None:
@@ -220,9 +226,14 @@ def waiting(task: Any, folder: Path, available: str, **settings: Any) -> RunConf
     """Rounds of one iteration, 1 s long; 120 bits at 120 bit/s down."""
     (folder / "there.csv").write_text(available)
     return RunConfig.of(
-        task=task.name, method="raw", temporal=1, network="down=120bit, compute=1s",
-        availability=str(folder / "there.csv"), min_replies=2, **settings,
-    )  # fmt: skip
+        task=task.name,
+        method="raw",
+        temporal=1,
+        network="down=120bit, compute=1s",
+        availability=str(folder / "there.csv"),
+        min_replies=2,
+        **settings,
+    )
 
 
 def asked(folder: Path) -> list[list[int]]:
@@ -252,13 +263,19 @@ def test_rounds_wait_for_so_many_clients(
 
 @pytest.mark.parametrize(
     ("late", "ends", "who"),
-    [("hold", [3, 15, 23], [[0, 1, 2], [0, 2], [0, 2]]),
-     ("count", [3, 7, 15], [[0, 1, 2], [0], [0, 2]])],
-)  # fmt: skip
+    [
+        ("hold", [3, 15, 23], [[0, 1, 2], [0, 2], [0, 2]]),
+        ("count", [3, 7, 15], [[0, 1, 2], [0], [0, 2]]),
+    ],
+)
 def test_rounds_wait_for_those_who_are_late_unless_these_count(
-    late: str, ends: list[float], who: list[list[int]], make_task: Callable[..., Any],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    late: str,
+    ends: list[float],
+    who: list[list[int]],
+    make_task: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first two of three: 3 s, and client 2, whose upload takes 6 s, comes at 7 s.
 
     Client 1 has left at 2 s, so that client 0 alone is free: the round waits until 7 s, and takes
@@ -296,14 +313,21 @@ def test_a_round_may_be_of_late_updates_alone(
     assert last(tmp_path / "run") == [24] * 3
 
 
-@pytest.mark.parametrize(("slots", "network", "cohorts", "ends"), [
-    ("slots(2, 3s)", "compute=2s", [[0, 2], [0, 2], [1, 3], [0, 2]], [2, 4, 6, 8]),
-    ("slots(5, 10s)", "compute=10s", [[0], [1], [2], [3], [0]], [10, 20, 30, 40, 60]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("slots", "network", "cohorts", "ends"),
+    [
+        ("slots(2, 3s)", "compute=2s", [[0, 2], [0, 2], [1, 3], [0, 2]], [2, 4, 6, 8]),
+        ("slots(5, 10s)", "compute=10s", [[0], [1], [2], [3], [0]], [10, 20, 30, 40, 60]),
+    ],
+)
 def test_each_client_is_asked_in_its_slot(
-    slots: str, network: str, cohorts: list[list[int]], ends: list[int], make_task: Any,
+    slots: str,
+    network: str,
+    cohorts: list[list[int]],
+    ends: list[int],
+    make_task: Any,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """Rounds of 2 s begin at 0, 2, 4 and 6 s; slots at 0, 3 and 6 s. Nobody has the fifth slot."""
     task = make_task(**threes([1.0, 2.0, 3.0, 4.0]))
     config = RunConfig.of(

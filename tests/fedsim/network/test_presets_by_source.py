@@ -29,13 +29,17 @@ DR5 = 5_470.0
 """LoRaWAN EU863-870, bit/s; 1 % of the time may be sent upwards, 10 % downwards."""
 
 SOURCES = {
-    "edge": profile("Edge", 240, 200, 840), "3g": profile("3G", 1_600, 768, 300),
-    "4g": profile("4G", 9_000, 9_000, 170), "lte": profile("LTE", 12_000, 12_000, 70),
+    "edge": profile("Edge", 240, 200, 840),
+    "3g": profile("3G", 1_600, 768, 300),
+    "4g": profile("4G", 9_000, 9_000, 170),
+    "lte": profile("LTE", 12_000, 12_000, 70),
     "wifi": profile("FIOS", 20_000, 5_000, 4),
     "lora": (0.01 * DR5, 0.10 * DR5, 1.0, "5,470 bit/s at DR5"),
-    "5g": (50e6, 100e6, 4e-3, "ITU-R M.2410"), "100mbit": (100e6, 100e6, 0, "Fig. 11"),
-    "1gbit": (1e9, 1e9, 0, "Fig. 11"), "10gbit": (10e9, 10e9, 0, "Fig. 11"),
-}  # fmt: skip
+    "5g": (50e6, 100e6, 4e-3, "ITU-R M.2410"),
+    "100mbit": (100e6, 100e6, 0, "Fig. 11"),
+    "1gbit": (1e9, 1e9, 0, "Fig. 11"),
+    "10gbit": (10e9, 10e9, 0, "Fig. 11"),
+}
 """Upload, download and latency in bits per second and seconds, and words of the source."""
 
 
@@ -60,10 +64,13 @@ MILLIAMPERES = np.array([259.0, 3 + 354, 8.4 + 2.6 + 223.89])
 GPUS = np.array([[136, 53, 56, 47], [70, 38, 41, 36], [67, 37, 40, 34], [62, 39, 41, 36]])
 LISTS: dict[str, tuple[np.ndarray, np.ndarray | None, np.ndarray]] = {
     "phones": (FEMNIST_FLOPS / np.array([1.642, 0.588, 0.179]), 3.8e-3 * MILLIAMPERES, WEIGHTS),
-    "boards": (1e9 * np.array([11.433, 11.077, 11.889, 31.477, 30.249, 29.812]),
-               np.array([5.2, 6.4, 7.2, 10, 11, 11.5]), np.ones(6)),
+    "boards": (
+        1e9 * np.array([11.433, 11.077, 11.889, 31.477, 30.249, 29.812]),
+        np.array([5.2, 6.4, 7.2, 10, 11, 11.5]),
+        np.ones(6),
+    ),
     "servers": (1e12 * np.exp(np.log(GPUS).mean(1)), None, np.ones(4)),
-}  # fmt: skip
+}
 """Operations per second, watts, and weights in the lists of the sources."""
 
 

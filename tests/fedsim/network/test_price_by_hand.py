@@ -37,16 +37,25 @@ from fedsim.network.pricing import (
 from fedsim.network.rates import Rate
 from fedsim.network.spec import Links, NetworkSpec, parse
 
-ROUNDS = pd.DataFrame({
-    "round": [1, 2], "local_iterations": [2, 4], "clients": [2, 1], "train_seconds": [4.0, 6.0],
-})  # fmt: skip
+ROUNDS = pd.DataFrame(
+    {
+        "round": [1, 2],
+        "local_iterations": [2, 4],
+        "clients": [2, 1],
+        "train_seconds": [4.0, 6.0],
+    }
+)
 CLIENTS = pd.DataFrame(
     [
-        (2, 2, 0, 0, 0, 0), (2, 1, 0, 0, 100, 1), (2, 0, 60, 20, 40, 0),  # in any order
-        (1, 2, 0, 0, 0, 1), (1, 1, 60, 50, 0, 0), (1, 0, 60, 100, 0, 0),
+        (2, 2, 0, 0, 0, 0),
+        (2, 1, 0, 0, 100, 1),
+        (2, 0, 60, 20, 40, 0),  # in any order
+        (1, 2, 0, 0, 0, 1),
+        (1, 1, 60, 50, 0, 0),
+        (1, 0, 60, 100, 0, 0),
     ],
     columns=PRICED_COLUMNS,
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -61,10 +70,17 @@ class Unlike:
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
         self.asked.append((clients, seed, measured))
-        up, down = ([Rate.constant(x) for x in rates] for rates in ((10.0, 100.0, 1.0),
-                                                                    (20.0, 50.0, 1.0)))  # fmt: skip
-        return Links(up, down, np.array([0.5, 0.25, 9.0]), measured * np.array([1.0, 3.0, 9.0]),
-                     self.server_up, self.server_down)  # fmt: skip
+        up, down = (
+            [Rate.constant(x) for x in rates] for rates in ((10.0, 100.0, 1.0), (20.0, 50.0, 1.0))
+        )
+        return Links(
+            up,
+            down,
+            np.array([0.5, 0.25, 9.0]),
+            measured * np.array([1.0, 3.0, 9.0]),
+            self.server_up,
+            self.server_down,
+        )
 
 
 def priced(network: Any) -> tuple[pd.DataFrame, list[list[float]]]:
@@ -179,11 +195,19 @@ def test_ends_over_rates_of_rounds_without_a_used_reply(server: str) -> None:
 
     The server codes for 1 s after rounds 1 and 3.
     """
-    rounds = pd.DataFrame({
-        "round": [1, 2, 3], "local_iterations": [2, 4, 4], "clients": [2, 0, 1],
-        "train_seconds": [4.0, 0.0, 6.0], "encode_seconds": 0.0, "receive_seconds": 0.0,
-        "decode_seconds": 0.75, "downlink_seconds": 0.25, "downlink": "raw",
-    })  # fmt: skip
+    rounds = pd.DataFrame(
+        {
+            "round": [1, 2, 3],
+            "local_iterations": [2, 4, 4],
+            "clients": [2, 0, 1],
+            "train_seconds": [4.0, 0.0, 6.0],
+            "encode_seconds": 0.0,
+            "receive_seconds": 0.0,
+            "decode_seconds": 0.75,
+            "downlink_seconds": 0.25,
+            "downlink": "raw",
+        }
+    )
     second = CLIENTS[CLIENTS["round"] == 2]
     nobody = second.assign(samples=0, up_wire_bits=0, failures=1)
     clients = pd.concat([CLIENTS[CLIENTS["round"] == 1], nobody, second.assign(round=3)])
@@ -224,9 +248,14 @@ class Traced(NetworkSpec):
 
 def test_a_round_begins_where_the_one_before_has_ended() -> None:
     """100 bits a round: 10 s, 10 s, and from 20 s on 50 bits by 25 s and 50 in 10 s."""
-    rounds = pd.DataFrame({
-        "round": [1, 2, 3], "local_iterations": 1, "clients": 1, "train_seconds": 1.0,
-    })  # fmt: skip
+    rounds = pd.DataFrame(
+        {
+            "round": [1, 2, 3],
+            "local_iterations": 1,
+            "clients": 1,
+            "train_seconds": 1.0,
+        }
+    )
     clients = pd.DataFrame(
         [(number, 0, 60, 100, 0, 0) for number in (1, 2, 3)], columns=PRICED_COLUMNS
     )

@@ -36,12 +36,19 @@ def star(caps: list[float], capacity: float) -> list[float]:
 @pytest.mark.parametrize(
     ("caps", "capacity", "rates"),
     [
-        ([5, 5], 10, [5, 5]), ([3, 7], 10, [3, 7]), ([7, 3, 2], 12, [7, 3, 2]),  # just enough
-        ([4, 4, 10], 12, [4, 4, 4]), ([10, 4, 1], 9, [4, 4, 1]), ([10, 1, 4], 12, [7, 1, 4]),
-        ([6, 2, 6, 2], 10, [3, 2, 3, 2]), ([0, 0, 8], 4, [0, 0, 4]), ([8, 8], 0.5, [0.25, 0.25]),
-        ([math.inf, 3], math.inf, [math.inf, 3]), ([math.inf, math.inf, 2], 8, [3, 3, 2]),
+        ([5, 5], 10, [5, 5]),
+        ([3, 7], 10, [3, 7]),
+        ([7, 3, 2], 12, [7, 3, 2]),  # just enough
+        ([4, 4, 10], 12, [4, 4, 4]),
+        ([10, 4, 1], 9, [4, 4, 1]),
+        ([10, 1, 4], 12, [7, 1, 4]),
+        ([6, 2, 6, 2], 10, [3, 2, 3, 2]),
+        ([0, 0, 8], 4, [0, 0, 4]),
+        ([8, 8], 0.5, [0.25, 0.25]),
+        ([math.inf, 3], math.inf, [math.inf, 3]),
+        ([math.inf, math.inf, 2], 8, [3, 3, 2]),
     ],
-)  # fmt: skip
+)
 def test_fair_shares(caps: list[float], capacity: float, rates: list[float]) -> None:
     assert star(caps, capacity) == rates
 
@@ -118,6 +125,7 @@ def test_a_file_of_one_step_never_changes_and_others_share_a_row(tmp_path: Path)
     assert up[0].is_constant and math.isinf(up[0].period) and up[0].next_change(3.0) == math.inf
     assert [rate.at(6.0) for rate in up] == [1, 5, 1, 5, 1]
     assert [rate.at(4.0) for rate in down] == [2, 4, 2, 4, 2] and up[1].period == 10
+
 
 CAPS = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20)
 

@@ -58,8 +58,10 @@ def test_every_column_survives_the_disk(tmp_path: Path, name: str) -> None:
         assert pd.isna(parquet[name][1]) and pd.isna(csv[name][1])
     texts = {"str", "object"}  # of pandas 3, and of older ones
     kinds: dict[type, set[str]] = {
-        int: {"int64" if name in KEYS else "Int64"}, float: {"float64"}, bool: {"object"},
-    }  # fmt: skip
+        int: {"int64" if name in KEYS else "Int64"},
+        float: {"float64"},
+        bool: {"object"},
+    }
     assert str(parquet[name].dtype) in kinds.get(COLUMNS[name], texts)
 
 
@@ -113,8 +115,14 @@ def test_unequal_seeds_are_loaded_as_they_are(tmp_path: Path) -> None:
 
 def test_rows_go_by_task_n_upwards_p_downwards_and_seed(tmp_path: Path) -> None:
     """Not by the names of folders, which are turned around here."""
-    cells = [("t", 1, 1.0, 0), ("t", 2, 0.5, 0), ("t", 2, 0.5, 1), ("t", 2, 0.1, 0),
-             ("t", 10, 0.1, 0), ("u", 1, 0.1, 0)]  # fmt: skip
+    cells = [
+        ("t", 1, 1.0, 0),
+        ("t", 2, 0.5, 0),
+        ("t", 2, 0.5, 1),
+        ("t", 2, 0.1, 0),
+        ("t", 10, 0.1, 0),
+        ("u", 1, 0.1, 0),
+    ]
     for place, (task, n, p, seed) in enumerate(cells):
         make_run(tmp_path / "cells" / f"{9 - place}", n, p, seed, task=task)
     assert load(tmp_path).runs.index.tolist() == ["9", "8", "7", "6", "5", "4"]

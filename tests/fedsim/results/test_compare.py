@@ -53,8 +53,15 @@ def test_a_lower_perplexity_is_better(tmp_path: Path) -> None:
     for name, form, metrics in (("a", SBC, [50, 61, 70]), ("b", TOPK, [40, 50, 60.5])):
         lots.append(tmp_path / name)
         for seed, metric in enumerate(metrics):
-            make_run(lots[-1] / "cells" / f"n10-p0.1-s{seed}", 10, 0.1, seed, perplexity=True,
-                     form=form, metric=metric)  # fmt: skip
+            make_run(
+                lots[-1] / "cells" / f"n10-p0.1-s{seed}",
+                10,
+                0.1,
+                seed,
+                perplexity=True,
+                form=form,
+                metric=metric,
+            )
     assert compare(*lots)["verdict"].tolist() == ["other"]
 
 
@@ -187,15 +194,21 @@ def test_the_settings_that_differ_are_named(
     assert compare(lots[0], same)["other_method"].tolist() == ["sbc"]
 
 
-def test_small_scores_keep_their_digits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_small_scores_keep_their_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lots = []
     for name, form, metrics in (("a", SBC, [2.1e-5, 2.3e-5]), ("b", TOPK, [1.1e-5, 1.2e-5])):
         lots.append(tmp_path / name)
         for seed, metric in enumerate(metrics):
-            make_run(lots[-1] / "cells" / f"s{seed}", 10, 0.1, seed, form=form, metric=metric,
-                     metric_name="mse", higher_is_better=False)  # fmt: skip
+            make_run(
+                lots[-1] / "cells" / f"s{seed}",
+                10,
+                0.1,
+                seed,
+                form=form,
+                metric=metric,
+                metric_name="mse",
+                higher_is_better=False,
+            )
     assert main(["compare", *map(str, lots)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "2.2e-05 1.15e-05 +0.0000105 ± 0.0000064" in told

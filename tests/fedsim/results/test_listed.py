@@ -15,9 +15,16 @@ KEPT = Path(__file__).parents[2] / "kept" / "0.1.0"
 def test_runs_sweeps_and_searches_with_what_came_of_them() -> None:
     found = {Path(row["name"]).name: row for row in results_in(KEPT)}
     assert {name: row["kind"] for name, row in found.items()} == {
-        "run": "run", "stopped": "run", "late": "run", "late-stopped": "run", "feedback": "run",
-        "feedback-stopped": "run", "stacked": "run", "sweep": "sweep", "search": "search",
-    }  # fmt: skip
+        "run": "run",
+        "stopped": "run",
+        "late": "run",
+        "late-stopped": "run",
+        "feedback": "run",
+        "feedback-stopped": "run",
+        "stacked": "run",
+        "sweep": "sweep",
+        "search": "search",
+    }
     assert found["run"]["title"].endswith("n = 2: accuracy 0.2444, 1.59 kbit up")
     assert found["stopped"]["title"] == "not finished"
     assert found["sweep"]["title"] == "linear, 2 methods, 4 of 4 cells done"

@@ -40,14 +40,15 @@ def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
     [
         ("ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)", 0.01, "", "sbc"),
         ("ef(per_tensor(topk(1e-05) | float32 | golomb))", 1e-5, "", "gradient_dropping"),
-        ("ef(per_tensor(l1_sign))", 1, "", "ef_sign"), ("raw", 1, "", "dense"),
+        ("ef(per_tensor(l1_sign))", 1, "", "ef_sign"),
+        ("raw", 1, "", "dense"),
         ("ef(per_tensor(cnat))", 1, "", "ef(per_tensor(cnat))"),
         ("cnat(8, 0)", 1, "", "cnat(8, 0)"),
         ("x", 0.1, "topk({p}) | cnat", "topk({p}) | cnat"),  # a fraction has a column of its own
         ("per_tensor(topk(1) | cnat | golomb)", 1, "topk({p}) | cnat", "topk({p}) | cnat"),
         ("x", 0.1, "topk(0.1) | qsgd(8)", "topk(0.1) | qsgd(8)"),  # one in the text stays there
     ],
-)  # fmt: skip
+)
 def test_published_methods_go_by_their_names_and_others_by_their_text(
     method: str, gradient: float, typed: str, label: str
 ) -> None:
@@ -61,8 +62,11 @@ def test_an_own_method_keeps_its_name_in_another_session(
 ) -> None:
     own = Row("windows", "method", lambda p: parse(f"ef(topk({p}) | cnat)"), "T", "here", "x")
     monkeypatch.setitem(CATALOGUE, "windows", own)
-    monkeypatch.setitem(CATALOGUE, "top4", Row("top4", "method", lambda: parse(
-        "topk(0.04) | float32"), "T", "here", "top4"))  # fmt: skip
+    monkeypatch.setitem(
+        CATALOGUE,
+        "top4",
+        Row("top4", "method", lambda: parse("topk(0.04) | float32"), "T", "here", "top4"),
+    )
     grid = {"temporal": [2], "gradient": [0.5, 0.1]} | SHORT
     sweep(SweepConfig.of(method="windows", **grid), tmp_path / "a")
     sweep(SweepConfig.of(method="top4", temporal=[2], baseline=False, **SHORT), tmp_path / "b")
@@ -76,13 +80,19 @@ def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
     """Less what says n, p or seed: seeds of one name are averaged."""
     sbc = {"method": "sbc", "gradient": 0.1}
     cells = {
-        "baseline": {"method": "raw", "temporal": 1}, "fedavg": {"method": "raw", "temporal": 2},
-        "slow-s0": sbc, "slow-s1": sbc | {"seed": 1}, "fast": sbc | {"training": {"lr": 0.5}},
-    }  # fmt: skip
+        "baseline": {"method": "raw", "temporal": 1},
+        "fedavg": {"method": "raw", "temporal": 2},
+        "slow-s0": sbc,
+        "slow-s1": sbc | {"seed": 1},
+        "fast": sbc | {"training": {"lr": 0.5}},
+    }
     shared = {
-        "task": "digits", "iterations": 4, "temporal": 2, "cells": cells,
+        "task": "digits",
+        "iterations": 4,
+        "temporal": 2,
+        "cells": cells,
         "evaluation": {"every": 1},
-    }  # fmt: skip
+    }
     run_cells(from_values(shared, "test"), tmp_path)
     results = load_results(tmp_path)
     names = ["baseline", "fast", "fedavg", "slow"]
@@ -106,15 +116,15 @@ def test_a_name_of_several_methods_or_settings_says_which() -> None:
 
 @pytest.mark.slow
 def test_a_label_of_the_users_own(tmp_path: Path) -> None:
-    config = SweepConfig.of(
-        method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT
-    )  # fmt: skip
+    config = SweepConfig.of(method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT)
     sweep(config, tmp_path)
     results = load_results(tmp_path)
     assert told(results) == {"dense", "raw", "mine"} and not several(results.runs)
     assert results.runs["gradient"].tolist() == [1, 1, 0.1]
-    assert config.base.digest == SweepConfig.of(
-        method="sbc", temporal=[2], gradient=[1, 0.1], **SHORT).base.digest  # fmt: skip
+    assert (
+        config.base.digest
+        == SweepConfig.of(method="sbc", temporal=[2], gradient=[1, 0.1], **SHORT).base.digest
+    )
     summary = (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text()
     again = {"method": "sbc", "temporal": [2], "gradient": [1, 0.1], "label": "other"}
     sweep(SweepConfig.of(**again, **SHORT), tmp_path)
@@ -144,8 +154,11 @@ def test_raw_at_longer_delays_is_not_the_reference() -> None:
     assert runs["label"].tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
     assert methods_of(runs) == ["ef_sign", "raw"] and several(runs)
     assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
-        "dense", "ef_sign", "ef_sign", "raw",
-    ]  # fmt: skip
+        "dense",
+        "ef_sign",
+        "ef_sign",
+        "raw",
+    ]
     grids = planes(runs)
     assert grids["ef_sign"].values.tolist() == [[0.7], [0.7]]
     assert grids["raw"].values.tolist() == [[0.89], [0.8]]
@@ -164,8 +177,7 @@ def test_the_reference_is_on_no_grid_but_its_own(
     method: str, cells: list[tuple[int, float]]
 ) -> None:
     own = [
-        make_cell(n, p, 0.7, method=method.replace("{p}", f"{p:g}"), typed=method)
-        for n, p in cells
+        make_cell(n, p, 0.7, method=method.replace("{p}", f"{p:g}"), typed=method) for n, p in cells
     ]
     runs = runs_of([make_cell(1, 1, 0.95), *own])
     grid = plane(runs)
@@ -186,12 +198,17 @@ def test_a_column_of_raw_cells_is_not_that_of_a_quantizer(tmp_path: Path) -> Non
 
 
 def test_a_method_takes_the_dense_cells_of_its_delays() -> None:
-    runs = runs_of([
-        make_cell(1, 1, 0.9), make_cell(10, 1, 0.8), make_cell(50, 1, 0.7),
-        make_cell(10, 0.1, 0.6), make_cell(10, 1, 0.5, method="cnat"),
-        make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat", typed="topk({p}) | cnat"),
-        make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat)", typed="topk({p}) | cnat"),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            make_cell(1, 1, 0.9),
+            make_cell(10, 1, 0.8),
+            make_cell(50, 1, 0.7),
+            make_cell(10, 0.1, 0.6),
+            make_cell(10, 1, 0.5, method="cnat"),
+            make_cell(50, 0.1, 0.4, method="topk(0.1) | cnat", typed="topk({p}) | cnat"),
+            make_cell(50, 1, 0.3, method="per_tensor(topk(1) | cnat)", typed="topk({p}) | cnat"),
+        ]
+    )
     assert of_method(runs, "sbc({p})")["metric"].tolist() == [0.9, 0.8, 0.6]
     assert of_method(runs, "cnat")["metric"].tolist() == [0.9, 0.5]
     assert of_method(runs, "topk({p}) | cnat")["metric"].tolist() == [0.9, 0.4, 0.3]

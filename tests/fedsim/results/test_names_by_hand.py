@@ -90,8 +90,11 @@ def test_names_of_a_cell_s_seeds_are_not_the_method_s() -> None:
 
 
 def test_facts_of_rows() -> None:
-    rows = [(RAW, 1, 1.0, MethodText("sbc", RAW)), (SBC, 10, 0.1, MethodText("sbc", RAW)),
-            ("per_tensor(cnat)", 10, 1.0, MethodText("cnat"))]  # fmt: skip
+    rows = [
+        (RAW, 1, 1.0, MethodText("sbc", RAW)),
+        (SBC, 10, 0.1, MethodText("sbc", RAW)),
+        ("per_tensor(cnat)", 10, 1.0, MethodText("cnat")),
+    ]
     runs = pd.DataFrame([row[:3] for row in rows], columns=["method", "temporal", "gradient"])
     runs = with_labels(runs, [row[3] for row in rows])
     assert runs["dense"].tolist() == [True, False, False]
@@ -105,9 +108,14 @@ def test_facts_of_rows() -> None:
 @pytest.mark.parametrize(
     ("name", "left"),
     [
-        ("sbc-n9-p0.111-s0", "sbc"), ("n9_sbc_seed0", "sbc"), ("sbc-n8-s0", "sbc-n8"),
-        ("sbc-p0.1125", "sbc-p0.1125"), ("sbc-p0.112", "sbc"),  # within a hundredth of 1 / 9
-        ("top9-p1e-5", "top9-p1e-5"), ("s0", ""), ("sbc-n9b", "sbc-n9b"),
+        ("sbc-n9-p0.111-s0", "sbc"),
+        ("n9_sbc_seed0", "sbc"),
+        ("sbc-n8-s0", "sbc-n8"),
+        ("sbc-p0.1125", "sbc-p0.1125"),
+        ("sbc-p0.112", "sbc"),  # within a hundredth of 1 / 9
+        ("top9-p1e-5", "top9-p1e-5"),
+        ("s0", ""),
+        ("sbc-n9b", "sbc-n9b"),
     ],
 )
 def test_a_name_less_its_place(name: str, left: str) -> None:
@@ -130,10 +138,20 @@ def test_folders_go_by_their_names_or_by_their_paths(tmp_path: Path) -> None:
 
 def cell(**changes: Any) -> dict[str, Any]:
     return {
-        "task": "t", "method": SBC, "temporal": 10, "gradient": 0.1, "seed": 0, "status": "done",
-        "metric_name": "accuracy", "parameters": 9, "data_source": "made up", "clients": 4,
-        "iterations": 100, "metric": 0.5, "up_wire_bits": 80,
-    } | changes  # fmt: skip
+        "task": "t",
+        "method": SBC,
+        "temporal": 10,
+        "gradient": 0.1,
+        "seed": 0,
+        "status": "done",
+        "metric_name": "accuracy",
+        "parameters": 9,
+        "data_source": "made up",
+        "clients": 4,
+        "iterations": 100,
+        "metric": 0.5,
+        "up_wire_bits": 80,
+    } | changes
 
 
 def varied(
@@ -157,8 +175,9 @@ def test_what_changes_no_number_is_no_variant() -> None:
     assert varied({"downlink": "raw", "jobs_of_a_later_version": 3}, {}) == ["", ""]  # which it is
     assert varied({"strategy": "dsgd", "late": "hold"}, {}) == ["", ""]
     assert varied({"downlink": "raw", "strategy": "majority"}, {"strategy": "majority"}) == [
-        "downlink = raw", "",
-    ]  # fmt: skip
+        "downlink = raw",
+        "",
+    ]
 
 
 def test_a_setting_that_names_what_is_the_task_s_is_no_variant() -> None:
@@ -206,8 +225,11 @@ def compared(cells: Any, settings: Any, scored: bool = True) -> None:
     ("change", "refused"),
     [
         ({"metric_name": "top1"}, "metric_name is 'accuracy' in the one and 'top1' in the other"),
-        ({"parameters": 8}, "parameters is 9"), ({"data_source": "other"}, "data_source"),
-        ({"metric_name": None}, ""), ({"task": "u", "parameters": 8}, ""), ({"metric": 0.1}, ""),
+        ({"parameters": 8}, "parameters is 9"),
+        ({"data_source": "other"}, "data_source"),
+        ({"metric_name": None}, ""),
+        ({"task": "u", "parameters": 8}, ""),
+        ({"metric": 0.1}, ""),
     ],
 )
 def test_what_cannot_stand_in_one_table(change: dict[str, Any], refused: str) -> None:
@@ -220,8 +242,10 @@ def test_what_cannot_stand_in_one_table(change: dict[str, Any], refused: str) ->
 
 
 def test_data_is_the_same_by_its_digest_or_less_its_versions() -> None:
-    cells = {"a": cell(data_source="scikit-learn 1.5.1, embedded"),
-             "b": cell(data_source="scikit-learn 1.6, embedded")}  # fmt: skip
+    cells = {
+        "a": cell(data_source="scikit-learn 1.5.1, embedded"),
+        "b": cell(data_source="scikit-learn 1.6, embedded"),
+    }
     compared(cells, {})
     cells = {"a": cell(data_source="a zip, sha256 0a1b"), "b": cell(data_source="sha256 0a1b, png")}
     compared(cells, {})

@@ -136,7 +136,8 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "rounds of text": (content("rounds.parquet", "round,metric\n1,2\n"), "rounds.parquet"),
     "rounds without rows": (table("rounds.parquet", lambda t: t.iloc[:0]), "rounds.parquet"),
     "rounds without bits": (
-        table("rounds.parquet", lambda t: t.drop(columns="up_wire_bits")), "up_wire_bits",
+        table("rounds.parquet", lambda t: t.drop(columns="up_wire_bits")),
+        "up_wire_bits",
     ),
     "rounds' metric of texts": (rounds(metric="high"), "metric"),
     "rounds' bits of texts": (rounds(up_wire_bits="many"), "up_wire_bits"),
@@ -144,16 +145,19 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "rounds numbered by texts": (rounds(round="x"), "round"),
     "layers a folder": (folder("layers.parquet"), "layers.parquet"),
     "layers sent of texts": (
-        table("layers.parquet", lambda t: t.assign(sent="all")), "sent",
+        table("layers.parquet", lambda t: t.assign(sent="all")),
+        "sent",
     ),
     "layers without tensors": (
-        table("layers.parquet", lambda t: t.drop(columns="tensor")), "tensor",
+        table("layers.parquet", lambda t: t.drop(columns="tensor")),
+        "tensor",
     ),
     "config with a number for a label": (
-        content("config.toml", 'task = "digits"\nlabel = 3\n'), "label",
+        content("config.toml", 'task = "digits"\nlabel = 3\n'),
+        "label",
     ),
     "config with a number for a method": (content("config.toml", "method = 3\n"), "method"),
-}  # fmt: skip
+}
 """By what is odd: how it is made, and what the line names beside the folder."""
 
 READ: dict[str, Change] = {
@@ -212,10 +216,19 @@ def test_an_odd_folder_is_refused_in_words_that_name_it(
     assert str(sweep / CELL) in first and named in first and "Traceback" not in said.err
 
 
-@pytest.mark.parametrize("change", cases(READ, quick=(
-    "a key in settings that is not known yet", "config missing", "metric only at the end",
-    "failed, without rounds", "an empty folder among the cells",
-)))  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    cases(
+        READ,
+        quick=(
+            "a key in settings that is not known yet",
+            "config missing",
+            "metric only at the end",
+            "failed, without rounds",
+            "an empty folder among the cells",
+        ),
+    ),
+)
 def test_what_does_not_matter_or_is_newer_is_read(
     change: Change, sweep: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

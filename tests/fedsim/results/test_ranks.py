@@ -80,9 +80,18 @@ def test_holm_is_over_all_pairs() -> None:
 
 @pytest.mark.parametrize(
     ("difference", "deviation", "pairs"),
-    [(0.5, 1, 34), (0.8, 1, 15), (0.2, 1, 199), (-1.0, 1, 10), (0.0, 1, None), (1, 0, None),
-     (1e-6, 1, None), (nan, 1, None), (100.0, 1, 2)],
-)  # fmt: skip
+    [
+        (0.5, 1, 34),
+        (0.8, 1, 15),
+        (0.2, 1, 199),
+        (-1.0, 1, 10),
+        (0.0, 1, None),
+        (1, 0, None),
+        (1e-6, 1, None),
+        (nan, 1, None),
+        (100.0, 1, 2),
+    ],
+)
 def test_repetitions_as_tables_of_power_have_them(
     difference: float, deviation: float, pairs: int | None
 ) -> None:
@@ -152,9 +161,13 @@ def test_groups_overlap_and_leave_out_what_is_in_a_larger_one() -> None:
 
 @pytest.mark.parametrize(
     ("how", "why"),
-    [({"reference": "z"}, "reference 'z'.*a, b"), ({"test": "sign"}, "test 'sign'.*t, wilcoxon"),
-     ({"margin": 0.0}, "margin is 0: .*above 0"), ({"margin": nan}, "margin is nan")],
-)  # fmt: skip
+    [
+        ({"reference": "z"}, "reference 'z'.*a, b"),
+        ({"test": "sign"}, "test 'sign'.*t, wilcoxon"),
+        ({"margin": 0.0}, "margin is 0: .*above 0"),
+        ({"margin": nan}, "margin is nan"),
+    ],
+)
 def test_what_is_refused(how: dict[str, str | float], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         answer({"a": A, "b": A}, **how)

@@ -59,8 +59,10 @@ def test_a_run_that_a_search_stopped_at_its_target_is_done(tmp_path: Path) -> No
         no = {"metric": None} if name == "none" else {}
         make_run(tmp_path / "cells" / name, seed=seed, status="stopped", error=why, **no)
     assert load_results(tmp_path).runs["status"].to_dict() == {
-        "there": "done", "none": "stopped", "behind": "stopped"
-    }  # fmt: skip
+        "there": "done",
+        "none": "stopped",
+        "behind": "stopped",
+    }
 
 
 def test_a_sweep_is_loaded(tmp_path: Path) -> None:
@@ -82,8 +84,11 @@ def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
     rounds = load_results(tmp_path).rounds
     assert tuple(rounds.columns[:6]) == (*KEYS, "run")
     assert rounds.groupby("run").size().to_dict() == {
-        "n1-p1-s0": ITERATIONS, "n1-p1-s3": ITERATIONS, "n10-p0.1-s0": 20, "n10-p0.1-s3": 20,
-    }  # fmt: skip
+        "n1-p1-s0": ITERATIONS,
+        "n1-p1-s3": ITERATIONS,
+        "n10-p0.1-s0": 20,
+        "n10-p0.1-s3": 20,
+    }
     own = rounds[rounds["run"] == "n10-p0.1-s3"]
     assert (own["seed"] == 3).all() and (own["gradient"] == 0.1).all()
     stored = pd.read_parquet(tmp_path / "cells" / "n10-p0.1-s3" / "rounds.parquet")

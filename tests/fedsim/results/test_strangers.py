@@ -92,13 +92,22 @@ def rows_bomb(file: Path) -> None:
 
 
 ODD: list[tuple[str, Callable[[Path], None]]] = [
-    *((name, make) for name in ("summary.json", "rounds.parquet", "config.toml")
-      for make in (fifo, device, link)),
-    ("environment.json", fifo), ("environment.json", link),
-    ("summary.json", pickled), ("rounds.parquet", pickled),
-    ("config.toml", levels), ("summary.json", levels), ("environment.json", levels),
-    ("rounds.parquet", texts_bomb), ("rounds.parquet", rows_bomb), ("layers.parquet", rows_bomb),
-]  # fmt: skip
+    *(
+        (name, make)
+        for name in ("summary.json", "rounds.parquet", "config.toml")
+        for make in (fifo, device, link)
+    ),
+    ("environment.json", fifo),
+    ("environment.json", link),
+    ("summary.json", pickled),
+    ("rounds.parquet", pickled),
+    ("config.toml", levels),
+    ("summary.json", levels),
+    ("environment.json", levels),
+    ("rounds.parquet", texts_bomb),
+    ("rounds.parquet", rows_bomb),
+    ("layers.parquet", rows_bomb),
+]
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +130,13 @@ def bounded() -> Iterator[None]:
 
 @pytest.mark.parametrize(("name", "make"), ODD, ids=[f"{n}-{m.__name__}" for n, m in ODD])
 def test_each_command_refuses_it_in_one_line(
-    name: str, make: Callable[[Path], None], whole: Path, typed: Typed, tmp_path: Path,
+    name: str,
+    make: Callable[[Path], None],
+    whole: Path,
+    typed: Typed,
+    tmp_path: Path,
     bounded: None,
-) -> None:  # fmt: skip
+) -> None:
     sweep = Path(shutil.copytree(whole, tmp_path / "x" / "sweep"))
     make(sweep / CELL / name)
     commands = [("report", sweep), ("verify", sweep), ("compare", sweep, whole)]
@@ -190,9 +203,14 @@ def test_a_command_that_goes_on_there_refuses_it(
 
 def test_a_table_is_read_as_before() -> None:
     """Texts, whole numbers, numbers and truths; missing ones too."""
-    table = pd.DataFrame({
-        "round": [1, 2], "loss": [0.5, np.nan], "why": ["a", None], "done": [True, False],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "round": [1, 2],
+            "loss": [0.5, np.nan],
+            "why": ["a", None],
+            "done": [True, False],
+        }
+    )
     sink = pa.BufferOutputStream()
     table.to_parquet(sink)
     content = sink.getvalue().to_pybytes()
@@ -203,8 +221,15 @@ def test_no_text_is_a_formula_in_csv() -> None:
     texts = ["=cmd|' /C calc'!A0", "+1+1", "@SUM(1)", "-2+3", "-1.5", "sbc(0.1)", None]
     rows = [*csv.reader(csv_text(pd.DataFrame({"=label": texts})).splitlines())]
     assert [row[0][:2] if row else "" for row in rows] == [
-        "'=", "'=", "'+", "'@", "'-", "-1", "sb", "",
-    ]  # fmt: skip
+        "'=",
+        "'=",
+        "'+",
+        "'@",
+        "'-",
+        "-1",
+        "sb",
+        "",
+    ]
 
 
 def test_control_characters_are_neutral_in_tables_page_and_tex(

@@ -35,8 +35,10 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
     assert methods_of(tuned.runs) == [
-        "gradient_dropping (strategy = fedadam, lr = 0.25)", "sbc", "sbc (lr = 0.5)",
-    ]  # fmt: skip
+        "gradient_dropping (strategy = fedadam, lr = 0.25)",
+        "sbc",
+        "sbc (lr = 0.5)",
+    ]
     assert tuned.runs["label"].value_counts()[["sbc", "sbc (lr = 0.5)"]].tolist() == [4, 4]
     dense = sorted(label for label in set(tuned.runs["label"]) if label.startswith("dense"))
     assert dense == ["dense", "dense (lr = 0.5)", "dense (strategy = fedadam, lr = 0.25)"]
@@ -144,9 +146,11 @@ def test_cells_of_one_folder_are_told_apart_too(tmp_path: Path) -> None:
     say(tmp_path, "lr = 0.5\nevaluate_every = 7", "again")
     runs = load_results(tmp_path).runs
     assert runs["label"].to_dict() == {
-        "n1-p1-s0": "dense (iterations = 300)", "n1-p0.1-s0": "sbc", "n10-p0.1-s0": "sbc",
+        "n1-p1-s0": "dense (iterations = 300)",
+        "n1-p0.1-s0": "sbc",
+        "n10-p0.1-s0": "sbc",
         "again": "sbc (lr = 0.5)",
-    }  # fmt: skip
+    }
 
 
 def test_a_method_at_two_rates_is_not_one_line(tmp_path: Path) -> None:

@@ -24,8 +24,12 @@ def held(folder: Path) -> dict[str, str]:
 def test_a_run_goes_on_from_all_but_its_messages_and_settings(tmp_path: Path) -> None:
     """Nor does what is half written travel, nor a lock."""
     kept = {"checkpoint-00000002/values.json": "2", "error.txt": "why", "final/values.json": "0"}
-    left = {"config.toml": "", "payloads/round-00001/client-000-up.bin": "", ".lock": "",
-            ".a.part/values.json": ""}  # fmt: skip
+    left = {
+        "config.toml": "",
+        "payloads/round-00001/client-000-up.bin": "",
+        ".lock": "",
+        ".a.part/values.json": "",
+    }
     pack_folder(made(tmp_path / "home", kept | left)).unpack(tmp_path / "there")
     assert held(tmp_path / "there") == kept
 
@@ -48,9 +52,12 @@ def test_each_parcel_brings_what_is_new_and_takes_what_is_gone(tmp_path: Path) -
     (there / "error.txt").unlink()
     outbox.pack().unpack(home)
     assert held(home) == {
-        "checkpoint-00000004/values.json": "4", "payloads/round-00001/a.bin": "a",
-        "payloads/round-00003/b.bin": "longer", "summary.json": "done", "mine.txt": "mine",
-    }  # fmt: skip
+        "checkpoint-00000004/values.json": "4",
+        "payloads/round-00001/a.bin": "a",
+        "payloads/round-00003/b.bin": "longer",
+        "summary.json": "done",
+        "mine.txt": "mine",
+    }
     assert not (home / "checkpoint-00000002").exists()
 
 
@@ -62,8 +69,12 @@ class Killed(BaseException):
 def test_a_kill_at_any_step_leaves_whole_checkpoints_and_the_summary_last(
     steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = {"checkpoint-00000004/memory": "m", "checkpoint-00000004/values.json": "4",
-           "summary.json": "done", "zzz.parquet": "rows"}  # fmt: skip
+    new = {
+        "checkpoint-00000004/memory": "m",
+        "checkpoint-00000004/values.json": "4",
+        "summary.json": "done",
+        "zzz.parquet": "rows",
+    }
     home, there = made(tmp_path / "home", {"checkpoint-00000002/memory": "2"}), tmp_path / "there"
     pack_folder(home).unpack(there)
     outbox = Outbox(made(there, {}), home)

@@ -106,9 +106,7 @@ def test_killed_in_every_round_and_twice_in_one(name: str, tmp_path: Path) -> No
 
 def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path) -> None:
     """A client has answered round 2, and fails when it is asked again: it sends both in round 3."""
-    config = small(
-        keep_payloads=True, clients=3, momentum=0.0, method="gradient_dropping(0.05)"
-    )
+    config = small(keep_payloads=True, clients=3, momentum=0.0, method="gradient_dropping(0.05)")
     nodes = Raising(config, tmp_path / "nodes", client=0, number=2)
     go(config, tmp_path, 3 + 3, nodes)
     go(config, tmp_path, 2 + 3, nodes)  # what it did in round 3 is lost with the server, too

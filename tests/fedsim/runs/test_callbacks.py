@@ -37,9 +37,15 @@ class Diary(Callback):
 
 
 ALL = [
-    ("begin", "accuracy", []), ("round", 1, False), ("round", 2, False), ("evaluation", 2),
-    ("round", 3, False), ("round", 4, True), ("evaluation", 4), ("end", "done"),
-]  # fmt: skip
+    ("begin", "accuracy", []),
+    ("round", 1, False),
+    ("round", 2, False),
+    ("evaluation", 2),
+    ("round", 3, False),
+    ("round", 4, True),
+    ("evaluation", 4),
+    ("end", "done"),
+]
 
 
 @pytest.mark.parametrize("engine", ["memory", "folder"])
@@ -148,12 +154,15 @@ def test_what_is_no_callback_is_told() -> None:
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "a controller on links": {
-        "method": "sbc", "gradient": 0.1, "controller": "plateau(1)",
-        "network": "4g, compute=20ms", "evaluate_every": 2,
+        "method": "sbc",
+        "gradient": 0.1,
+        "controller": "plateau(1)",
+        "network": "4g, compute=20ms",
+        "evaluate_every": 2,
     },
     "asynchronous": {"strategy": "fedbuff(2)", "network": "4g, compute=lognormal(20ms, 1)"},
     "threads": {"workers": 2, "cohort": 3, "downlink": "sbc(0.5)"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)

@@ -32,12 +32,20 @@ def cut(file: Path) -> None:
 
 HARM: dict[str, Callable[[Path], None]] = {"flip": flip, "cut": cut, "missing": Path.unlink}
 OF_CHECKPOINT = (
-    "memory.safetensors", "values.json", "rounds.parquet", "clients.parquet", "layers.parquet",
-)  # fmt: skip
+    "memory.safetensors",
+    "values.json",
+    "rounds.parquet",
+    "clients.parquet",
+    "layers.parquet",
+)
 OF_RUN = (
-    "model.safetensors", "clients.parquet", "rounds.parquet", "layers.parquet", "environment.json",
+    "model.safetensors",
+    "clients.parquet",
+    "rounds.parquet",
+    "layers.parquet",
+    "environment.json",
     "payloads/round-00002/client-001-up.bin",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("harm", HARM)

@@ -40,13 +40,18 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return make
 
 
-WRITTEN = ("config.toml", "round-00003", "checkpoint-00000003", "model.safetensors",
-           "clients.parquet", "final", "summary.json")  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "name", cases({n: n for n in WRITTEN}, quick=["checkpoint-00000003"])
+WRITTEN = (
+    "config.toml",
+    "round-00003",
+    "checkpoint-00000003",
+    "model.safetensors",
+    "clients.parquet",
+    "final",
+    "summary.json",
 )
+
+
+@pytest.mark.parametrize("name", cases({n: n for n in WRITTEN}, quick=["checkpoint-00000003"]))
 def test_a_full_disk_names_the_folder_and_the_command_goes_on(
     name: str, full: Callable[[str], None], tmp_path: Path
 ) -> None:

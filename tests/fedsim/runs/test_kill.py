@@ -13,11 +13,19 @@ from tests.support.runs import parts
 pytestmark = [pytest.mark.proof, pytest.mark.processes]
 
 SWEEP = Sweep(
-    ["--temporal", "2,5", "--gradient", "0.1,0.05", "--evaluate-every", "4",
-     "--checkpoint-every", "3"],
+    [
+        "--temporal",
+        "2,5",
+        "--gradient",
+        "0.1,0.05",
+        "--evaluate-every",
+        "4",
+        "--checkpoint-every",
+        "3",
+    ],
     60,
     ["n1-p1-s0", "n2-p0.1-s0", "n2-p0.05-s0", "n5-p0.1-s0", "n5-p0.05-s0"],
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,29 @@ BITS = 32 * 16 + 24  # of eight means, eight variances and a header
 def sweep_with(buffers: str) -> Sweep:
     """Clients come and go and follow the model by its updates: each has its own memory."""
     return Sweep(
-        ["--task", "digits_bn", "--buffers", buffers, "--temporal", "2,4", "--gradient", "0.1",
-         "--cohort", "3", "--downlink", "sbc(0.2)", "--evaluate-every", "4",
-         "--checkpoint-every", "3", "--keep-payloads"],
+        [
+            "--task",
+            "digits_bn",
+            "--buffers",
+            buffers,
+            "--temporal",
+            "2,4",
+            "--gradient",
+            "0.1",
+            "--cohort",
+            "3",
+            "--downlink",
+            "sbc(0.2)",
+            "--evaluate-every",
+            "4",
+            "--checkpoint-every",
+            "3",
+            "--keep-payloads",
+        ],
         24,
         ["n1-p1-s0", "n2-p0.1-s0", "n4-p0.1-s0"],
         before="import tests.support.normeddigits\n",
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("buffers", ["mean", "local"])

@@ -21,8 +21,12 @@ from tests.support.runs import assert_same, make_task, rounds, small
 __all__ = ["make_task"]  # the fixture
 
 LINKS = "up=lognormal(50kbit,1.5), compute=uniform(1ms,9ms)"
-MARINA = {"strategy": "marina", "method": "marina(randk(0.1) | float32, 0.2)", "temporal": 1,
-          "momentum": 0.0}  # fmt: skip
+MARINA = {
+    "strategy": "marina",
+    "method": "marina(randk(0.1) | float32, 0.2)",
+    "temporal": 1,
+    "momentum": 0.0,
+}
 VARYING: dict[str, dict[str, Any]] = {
     "a dense round now and then": MARINA,
     "as many entries as are large": {"method": "ef(threshold(0.05) | float32)"},
@@ -31,20 +35,28 @@ VARYING: dict[str, dict[str, Any]] = {
     "relayed messages": {"dropout": 0.3, "budget_of": "total", "downlink": "relay"},
     "missed rounds": {"cohort": 1, "catch_up": True, "budget_of": "total", "downlink": "sbc(0.3)"},
     "an asynchronous server": {
-        "strategy": "fedbuff(2)", "network": LINKS, "downlink": "sbc(0.3)", "cohort": 2,
+        "strategy": "fedbuff(2)",
+        "network": LINKS,
+        "downlink": "sbc(0.3)",
+        "cohort": 2,
         "budget_of": "total",
     },
     "a server in parts": {
-        "strategy": "sharded", "network": LINKS, "temporal": 1,
-        "method": "ef(threshold(0.05) | float32)", "downlink": "ef(threshold(0.05) | float32)",
+        "strategy": "sharded",
+        "network": LINKS,
+        "temporal": 1,
+        "method": "ef(threshold(0.05) | float32)",
+        "downlink": "ef(threshold(0.05) | float32)",
         "budget_of": "total",
     },
     "statistics of each client": {
-        **MARINA, "buffers": "mean", "build": lambda: nn.Sequential(
+        **MARINA,
+        "buffers": "mean",
+        "build": lambda: nn.Sequential(
             nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 3)
         ),
     },
-}  # fmt: skip
+}
 
 
 def config_of(make_task: Any, more: dict[str, Any]) -> fedsim.RunConfig:
@@ -142,9 +154,11 @@ def test_followers_hear_of_it(late: tuple[fedsim.RunConfig, int], tmp_path: Path
     following, file = Following(), tmp_path / "rounds.csv"
     done = run(config, callbacks=[following, CsvWriter(file, ["round", "metric", "loss", "spent"])])
     assert following.heard[-4:] == [
-        ("round", before, False), ("evaluation", before, True),
-        ("round", before + 1, True), ("evaluation", before + 1, True),
-    ]  # fmt: skip
+        ("round", before, False),
+        ("evaluation", before, True),
+        ("round", before + 1, True),
+        ("evaluation", before + 1, True),
+    ]
     written = pd.read_csv(file)
     assert written["round"].tolist() == done.rounds["round"].tolist()
     assert written["metric"].tolist()[-2:] == done.rounds["metric"].tolist()[-2:]

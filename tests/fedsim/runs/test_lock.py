@@ -30,8 +30,10 @@ def holder(folder: Path, seconds: float = 600) -> "subprocess.Popen[str]":
     """Another process that holds the folder already."""
     child = subprocess.Popen(
         [sys.executable, "-c", _HOLDER, str(folder), str(seconds)],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout is not None and child.stdout.readline() == "held\n"
     return child
 

@@ -103,9 +103,7 @@ def test_a_cell_that_fails_fails_alone(make_task: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cells_broken_off_go_on_together(
-    make_task: Any, tmp_path: Path, sizes: list[int]
-) -> None:
+def test_cells_broken_off_go_on_together(make_task: Any, tmp_path: Path, sizes: list[int]) -> None:
     """By Ctrl-C in the third round of one: none has failed, no folder stays locked."""
     cells = cells_of(make_task().name, SOME, checkpoint_every=1)
     seen: list[tuple[str, int]] = []
@@ -161,10 +159,16 @@ def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> N
 def test_who_is_together(make_task: Any, tmp_path: Path) -> None:
     base = {"task": make_task().name, "method": "raw", "stack": "6"}
     given: dict[str, dict[str, Any]] = {  # three clients each
-        "a": {}, "b": {"seed": 1}, "c": {"lr": 0.2}, "alone": {"stack": "1"},
-        "other n": {"temporal": 2}, "threads": {"workers": 2}, "d": {"seed": 2},
-        "another stack": {"stack": "7"}, "e": {"method": "cnat"},
-    }  # fmt: skip
+        "a": {},
+        "b": {"seed": 1},
+        "c": {"lr": 0.2},
+        "alone": {"stack": "1"},
+        "other n": {"temporal": 2},
+        "threads": {"workers": 2},
+        "d": {"seed": 2},
+        "another stack": {"stack": "7"},
+        "e": {"method": "cnat"},
+    }
     work = [(name, RunConfig.of(**base | own), tmp_path) for name, own in given.items()]
 
     def names(jobs: int) -> list[str]:

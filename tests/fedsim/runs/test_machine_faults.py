@@ -38,9 +38,12 @@ def shell(script: str) -> "subprocess.CompletedProcess[str]":
     """Runs a script that may mount file systems of its own; fails where a line of it does."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*UNSHARE, "sh", "-ec", script], env=environment, capture_output=True, text=True,
+        [*UNSHARE, "sh", "-ec", script],
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=300,
-    )  # fmt: skip
+    )
 
 
 def command(*arguments: object) -> str:
@@ -69,19 +72,38 @@ SAID = "cannot be written (No space left on device); once it can be, the same co
 def test_a_disk_that_is_full(kind: str, tmp_path: Path) -> None:
     disk, kept, whole = tmp_path / "disk", tmp_path / "kept", tmp_path / "whole"
     if kind == "sweep":
-        typed = command("sweep", "--temporal", 5, "--gradient", "0.1,0.01", "--no-baseline",
-                        "--iterations", 20, "--out", disk / "out")  # fmt: skip
+        typed = command(
+            "sweep",
+            "--temporal",
+            5,
+            "--gradient",
+            "0.1,0.01",
+            "--no-baseline",
+            "--iterations",
+            20,
+            "--out",
+            disk / "out",
+        )
         said = fills(disk, 250, typed, kept)
-        sweep(SweepConfig.of(temporal=[5], gradient=[0.1, 0.01], baseline=False, iterations=20),
-              whole, jobs=1)  # fmt: skip
+        sweep(
+            SweepConfig.of(temporal=[5], gradient=[0.1, 0.01], baseline=False, iterations=20),
+            whole,
+            jobs=1,
+        )
     else:
         typed = command("search", "--task", "digits", "--budget", "20kbit", "--iterations", 20,
                         "--trials", 2, "--methods", "sbc,stc", "--seeds", 1,
                         "--out", disk / "out")  # fmt: skip
         said = fills(disk, 200, typed, kept)
-        search(RunConfig.of(task="digits", method="raw", temporal=1, iterations=20), whole,
-               budget="20kbit", trials=2, methods="sbc,stc", seeds=1,
-               say=lambda line: None)  # fmt: skip
+        search(
+            RunConfig.of(task="digits", method="raw", temporal=1, iterations=20),
+            whole,
+            budget="20kbit",
+            trials=2,
+            methods="sbc,stc",
+            seeds=1,
+            say=lambda line: None,
+        )
     assert SAID in said.splitlines()[-1] and str(disk / "out") in said
     cells = sorted(path.name for path in (whole / "cells").iterdir())
     assert cells == sorted(path.name for path in (kept / "cells").iterdir()) and len(cells) >= 2
@@ -96,8 +118,9 @@ def test_a_disk_that_is_full(kind: str, tmp_path: Path) -> None:
 def test_no_shared_memory(tmp_path: Path) -> None:
     settings = ("--iterations", 20, "--temporal", 5, "--gradient", 0.1)
     one = command("run", *settings, "--workers", 2, "--out", tmp_path / "run")
-    two = command("sweep", *settings, "--no-baseline", "--seeds", 2, "--jobs", 2,
-                  "--out", tmp_path / "sweep")  # fmt: skip
+    two = command(
+        "sweep", *settings, "--no-baseline", "--seeds", 2, "--jobs", 2, "--out", tmp_path / "sweep"
+    )
     done = shell(
         "mount -t tmpfs -o size=8k none /dev/shm\n"
         "dd if=/dev/zero of=/dev/shm/full bs=4k 2>/dev/null || true\n"

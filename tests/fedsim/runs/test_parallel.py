@@ -40,9 +40,12 @@ def test_cells_as_ray_tasks_give_the_numbers_of_one_after_the_other(
     cells = [*GRID.cells(), Cell("fedasync", waits_not)]
     seen: dict[str, list[dict[str, Any]]] = {}
     two = run_cells(
-        cells, tmp_path / "two", jobs=2, ray_address=cluster,
+        cells,
+        tmp_path / "two",
+        jobs=2,
+        ray_address=cluster,
         progress=lambda name, row: seen.setdefault(name, []).append(row),
-    )  # fmt: skip
+    )
     assert "task_manager" not in capfd.readouterr().err
     one = run_cells(cells, tmp_path / "one")
     assert told(one) == told(two)

@@ -56,9 +56,11 @@ def test_parts_leave_the_files_of_one_sweep(grid: SweepConfig, tmp_path: Path) -
 
 
 def test_a_cell_that_another_process_runs_is_left_to_it(
-    grid: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    grid: SweepConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("fedsim.runs.parallel._ORPHAN_SECONDS", 0.0)
     busy = tmp_path / "cells" / "n4-p0.1-s0"
     child = holder(busy)
@@ -76,8 +78,23 @@ def test_a_cell_that_another_process_runs_is_left_to_it(
 @pytest.mark.slow
 def test_two_processes_share_a_folder(tmp_path: Path) -> None:
     """They begin at the same time; each waits for its turn to write what both write."""
-    command = [sys.executable, "-m", "fedsim", "sweep", "--temporal", "5,10", "--gradient",
-               "0.1", "--seeds", "3,5", "--iterations", "20", "--json", "--out", f"{tmp_path}"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedsim",
+        "sweep",
+        "--temporal",
+        "5,10",
+        "--gradient",
+        "0.1",
+        "--seeds",
+        "3,5",
+        "--iterations",
+        "20",
+        "--json",
+        "--out",
+        f"{tmp_path}",
+    ]
     both = [
         subprocess.Popen([*command, "--only", f"{k}/2"], cwd=ROOT, stdout=subprocess.PIPE)
         for k in (1, 2)

@@ -56,9 +56,11 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "attempt", noted)
         two = run_cells(
-            cells, tmp_path / "two", jobs=2,
+            cells,
+            tmp_path / "two",
+            jobs=2,
             progress=lambda name, row: seen.setdefault(name, []).append(row),
-        )  # fmt: skip
+        )
     assert len(list(pids.iterdir())) == 2 and not (pids / str(os.getpid())).exists()
     one = run_cells(cells, tmp_path / "one")
     for a, b in zip(one, two, strict=True):
@@ -120,9 +122,11 @@ def test_forks_of_a_daemonic_process_are_not_tried(monkeypatch: pytest.MonkeyPat
 
 
 def test_lost_cells_do_not_stop_the_rest(
-    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tiny: RunConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     """One cell loses its process every time, one once."""
     attempt = parallel.attempt
 

@@ -172,9 +172,13 @@ def killed(config: RunConfig, settings: dict[str, Any], out: Path, where: str, n
 
 
 INSTANTS = [
-    ("round", 3, [3, 4, 5, 6]), ("checkpoint", 2, [3, 4, 5, 6]), ("renamed", 4, [5, 6]),
-    ("checkpoint", 1, [1, 2, 3, 4, 5, 6]), ("rename", 4, [3, 4, 5, 6]), ("summary", 0, []),
-]  # fmt: skip
+    ("round", 3, [3, 4, 5, 6]),
+    ("checkpoint", 2, [3, 4, 5, 6]),
+    ("renamed", 4, [5, 6]),
+    ("checkpoint", 1, [1, 2, 3, 4, 5, 6]),
+    ("rename", 4, [3, 4, 5, 6]),
+    ("summary", 0, []),
+]
 
 
 @pytest.mark.slow
@@ -185,10 +189,15 @@ INSTANTS = [
 )
 def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> None:
     settings = {
-        "method": "sbc(0.05)", "temporal": 5, "iterations": 30, "checkpoint_every": 2,
-        "downlink": "gradient_dropping(0.05)", "strategy": "fedadam", "cohort": 3,
+        "method": "sbc(0.05)",
+        "temporal": 5,
+        "iterations": 30,
+        "checkpoint_every": 2,
+        "downlink": "gradient_dropping(0.05)",
+        "strategy": "fedadam",
+        "cohort": 3,
         "keep_payloads": True,
-    }  # fmt: skip
+    }
     config = RunConfig.of(**settings)
     out = tmp_path / "killed"
     killed(config, settings, out, where, number)

@@ -69,8 +69,7 @@ def test_a_copy_goes_on_alone_and_no_rows_are_no_table() -> None:
 
 def test_a_value_that_stays_is_held_once_and_zeros_keep_their_signs() -> None:
     given = [
-        {"same": 7, "nan": NAN, "zero": -0.0 if n % 2 else 0.0, "text": "ab"}
-        for n in range(1000)
+        {"same": 7, "nan": NAN, "zero": -0.0 if n % 2 else 0.0, "text": "ab"} for n in range(1000)
     ]
     rows = Rows(given)
     once = {name: column.strides == (0,) for name, column in rows._packed[0].items()}

@@ -67,9 +67,15 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "run"
     summary = run(config, out).summary
     assert sorted(f.name for f in out.iterdir()) == [
-        "clients.parquet", "config.toml", "environment.json", "final", "layers.parquet",
-        "model.safetensors", "rounds.parquet", "summary.json",
-    ]  # fmt: skip
+        "clients.parquet",
+        "config.toml",
+        "environment.json",
+        "final",
+        "layers.parquet",
+        "model.safetensors",
+        "rounds.parquet",
+        "summary.json",
+    ]
     frame = pd.read_parquet(out / "rounds.parquet")
     assert types(frame) == COLUMNS
     by_client = pd.read_parquet(out / "clients.parquet")
@@ -123,10 +129,13 @@ def test_progress_is_told(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"method": "gradient_dropping(0.05)", "downlink": "sbc(0.1)", "cohort": 3},
-     {"method": "raw", "strategy": "fedadam", "partition": "dirichlet(0.5)"}],
+    [
+        {},
+        {"method": "gradient_dropping(0.05)", "downlink": "sbc(0.1)", "cohort": 3},
+        {"method": "raw", "strategy": "fedadam", "partition": "dirichlet(0.5)"},
+    ],
     ids=["sbc", "both ways", "fedadam"],
-)  # fmt: skip
+)
 def test_the_number_of_workers_changes_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
     for workers in (1, 2, 3):
         run(small(workers=workers, keep_payloads=True, **settings), tmp_path / str(workers))
@@ -155,8 +164,16 @@ def test_partial_cohorts(tmp_path: Path) -> None:
 def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -> None:
     task = make_task(iterations=60)
     rate = {"fedavg": None, "fedavgm": 0.1}.get(strategy, 0.05)  # momentum 0.9: ten times it
-    config = RunConfig.of(task=task.name, method="sbc(0.2)", downlink="sbc(0.5)", temporal=5,
-                       strategy=strategy, server_lr=rate, clients=3, cohort=2)  # fmt: skip
+    config = RunConfig.of(
+        task=task.name,
+        method="sbc(0.2)",
+        downlink="sbc(0.5)",
+        temporal=5,
+        strategy=strategy,
+        server_lr=rate,
+        clients=3,
+        cohort=2,
+    )
     run(config, tmp_path)
     frame = rounds(tmp_path)
     assert frame["loss"].iloc[-1] < frame["loss"].iloc[0]
@@ -166,8 +183,10 @@ def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -
 def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
     task, seen = make_task(), set()
     for strategy in ("dsgd", "fedavgm", "fedadagrad", "fedadam", "fedyogi"):
-        run(RunConfig(task=task.name, method="raw", temporal=3, strategy=strategy),
-            tmp_path / strategy)  # fmt: skip
+        run(
+            RunConfig(task=task.name, method="raw", temporal=3, strategy=strategy),
+            tmp_path / strategy,
+        )
         seen.add(model(tmp_path / strategy))
     assert len(seen) == 5
 
@@ -175,8 +194,9 @@ def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
 def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
     task = make_task()
     for rate in (0.01, 0.02):
-        config = RunConfig.of(task=task.name, method="raw", temporal=12, strategy="fedadam",
-                           server_lr=rate)  # fmt: skip
+        config = RunConfig.of(
+            task=task.name, method="raw", temporal=12, strategy="fedadam", server_lr=rate
+        )
         run(config, tmp_path / str(rate))
     start = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
     one, two = (load_file(tmp_path / str(rate) / "model.safetensors") for rate in (0.01, 0.02))
@@ -220,8 +240,11 @@ def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
     summary = run(small(clients=2), tmp_path / "a").summary
     found = summary["settings"]
     assert {name: found[name] for name in ("optimizer", "lr", "momentum", "batch_size")} == {
-        "optimizer": "SGD", "lr": 0.02, "momentum": 0.9, "batch_size": 32,
-    }  # fmt: skip
+        "optimizer": "SGD",
+        "lr": 0.02,
+        "momentum": 0.9,
+        "batch_size": 32,
+    }
     assert (found["clients"], found["cohort"], found["partition"]) == (2, 2, "iid")
     assert found["downlink"] == "raw" and found["momentum_masking"] is True
     assert found["weighting"] == "uniform" and "server_lr" not in found

@@ -28,16 +28,26 @@ def test_every_round_is_there_with_its_iterations(tmp_path: Path) -> None:
     summary = run(small(track="tensorboard", evaluate_every=2), tmp_path).summary
     found, frame = read(tmp_path), rounds(tmp_path)
     assert set(found) == {
-        "accuracy", "loss/held_out", "loss/train", "bits/up_wire", "bits/up_payload",
-        "bits/down_wire", "ratio/wire", "ratio/payload",
-    }  # fmt: skip
+        "accuracy",
+        "loss/held_out",
+        "loss/train",
+        "bits/up_wire",
+        "bits/up_payload",
+        "bits/down_wire",
+        "ratio/wire",
+        "ratio/payload",
+    }
     assert found["bits/up_wire"][0] == [5, 10, 15, 20]
     assert found["accuracy"][0] == [10, 20]
     np.testing.assert_allclose(found["accuracy"][1], frame["metric"].dropna(), rtol=1e-6)
     np.testing.assert_allclose(found["loss/train"][1], frame["train_loss"], rtol=1e-6)
-    for tag, name in (("bits/up_wire", "up_wire_bits"), ("bits/up_payload", "up_content_bits"),
-                      ("bits/down_wire", "down_wire_bits"), ("ratio/wire", "ratio_wire"),
-                      ("ratio/payload", "ratio_content")):  # fmt: skip
+    for tag, name in (
+        ("bits/up_wire", "up_wire_bits"),
+        ("bits/up_payload", "up_content_bits"),
+        ("bits/down_wire", "down_wire_bits"),
+        ("ratio/wire", "ratio_wire"),
+        ("ratio/payload", "ratio_content"),
+    ):
         assert found[tag][1][-1] == pytest.approx(summary[name], rel=1e-6)
 
 

@@ -102,9 +102,14 @@ def test_callbacks_follow_it() -> None:
         for _ in range(4):
             federation.round()
     assert diary.said == [
-        ("begin", "accuracy", []), ("round", 1, False), ("round", 2, False), ("round", 3, False),
-        ("round", 4, True), ("evaluation", 4), ("end", "done"),
-    ]  # fmt: skip
+        ("begin", "accuracy", []),
+        ("round", 1, False),
+        ("round", 2, False),
+        ("round", 3, False),
+        ("round", 4, True),
+        ("evaluation", 4),
+        ("end", "done"),
+    ]
     diary = Diary()
     failing = Federation(small(lr=1e30, method="raw"), callbacks=[diary])
     with failing, pytest.raises(RunFailed, match="0 of 4 clients replied"):

@@ -23,8 +23,12 @@ __all__ = ["typed"]  # the fixture
 def started(out: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "fedsim", *arguments, "--out", str(out)],
-        cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def stopped(
@@ -58,9 +62,13 @@ LONG = ("--iterations", "100000", "--temporal", "5", "--checkpoint-every", "5")
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("number", "group", "status"),
-    [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGTERM, True, 143),
-     (signal.SIGHUP, True, 129)],
-)  # fmt: skip
+    [
+        (signal.SIGINT, True, 130),
+        (signal.SIGTERM, False, 143),
+        (signal.SIGTERM, True, 143),
+        (signal.SIGHUP, True, 129),
+    ],
+)
 def test_a_run_with_workers(
     number: signal.Signals, group: bool, status: int, tmp_path: Path
 ) -> None:
@@ -68,8 +76,9 @@ def test_a_run_with_workers(
     code, out, err = stopped("checkpoint-*", number, tmp_path, *given, group=group)
     match = re.fullmatch(
         rf"fedsim: stopped by {number.name}; the same command goes on with round (\d+) "
-        rf"\({tmp_path} keeps round (\d+)\)\n", err,
-    )  # fmt: skip
+        rf"\({tmp_path} keeps round (\d+)\)\n",
+        err,
+    )
     assert (code, out) == (status, "") and match, err
     found = checkpoint.load_checkpoint(tmp_path)
     assert found is not None and found.round == int(match[2]) == int(match[1]) - 1
@@ -100,9 +109,17 @@ def test_a_search_keeps_its_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_sweep_of_two_jobs(number: signal.Signals, tmp_path: Path) -> None:
     code, out, err = stopped(
-        "cells/*/checkpoint-*", number, tmp_path, "sweep", *LONG, "--jobs", "2", "--gradient",
-        "0.1,0.01", "--no-baseline",
-    )  # fmt: skip
+        "cells/*/checkpoint-*",
+        number,
+        tmp_path,
+        "sweep",
+        *LONG,
+        "--jobs",
+        "2",
+        "--gradient",
+        "0.1,0.01",
+        "--no-baseline",
+    )
     assert (code, out) == (128 + number, "") and "Traceback" not in err
     assert re.search(rf"{number.name}; .*keeps no finished run and [12] checkpoints?\)", err)
 
@@ -128,9 +145,7 @@ def test_a_command_without_runs_promises_nothing(
     typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    monkeypatch.setattr(
-        "fedsim.runs.machine.machine", lambda: os.kill(os.getpid(), signal.SIGTERM)
-    )
+    monkeypatch.setattr("fedsim.runs.machine.machine", lambda: os.kill(os.getpid(), signal.SIGTERM))
     said = typed("doctor")
     assert (said.code, said.out, said.err) == (143, "", "fedsim: stopped by SIGTERM\n")
     assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

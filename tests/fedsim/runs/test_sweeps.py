@@ -169,9 +169,11 @@ def test_a_failed_cell_is_recorded_and_tried_again(
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(MemoryError("no room\nat all"), "MemoryError: no room"),
-     (OSError("no disk\nat all"), f"OSError: no disk; {RESUMES}")],
-)  # fmt: skip
+    [
+        (MemoryError("no room\nat all"), "MemoryError: no room"),
+        (OSError("no disk\nat all"), f"OSError: no disk; {RESUMES}"),
+    ],
+)
 def test_a_run_that_fails_before_it_begins_is_recorded_too(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
@@ -208,8 +210,13 @@ def test_progress_has_every_round_of_every_cell(tiny: RunConfig, tmp_path: Path)
     seen: list[tuple[str, int]] = []
     config = SweepConfig(tiny, (4, 6), (0.1,), baseline=False)
     sweep(config, tmp_path, progress=lambda name, row: seen.append((name, row["round"])))
-    assert seen == [("n4-p0.1-s0", 1), ("n4-p0.1-s0", 2), ("n4-p0.1-s0", 3),
-                    ("n6-p0.1-s0", 1), ("n6-p0.1-s0", 2)]  # fmt: skip
+    assert seen == [
+        ("n4-p0.1-s0", 1),
+        ("n4-p0.1-s0", 2),
+        ("n4-p0.1-s0", 3),
+        ("n6-p0.1-s0", 1),
+        ("n6-p0.1-s0", 2),
+    ]
 
 
 def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
@@ -263,10 +270,11 @@ EQUAL: dict[str, list[dict[str, list[Any]]]] = {
     "the other way round": [{"lr": [0.1]}, {"lr": ["none"]}],
     "a momentum": [{"momentum": ["none", 0.9]}],
     "settings in another order": [
-        {"lr": [0.2], "momentum": [0.5]}, {"momentum": [0.5], "lr": [0.2]},
+        {"lr": [0.2], "momentum": [0.5]},
+        {"momentum": [0.5], "lr": [0.2]},
     ],
     "both": [{"lr": [0.1], "momentum": [0.5]}, {"momentum": [0.5], "lr": ["none"]}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EQUAL)

@@ -169,8 +169,16 @@ def test_wandb_goes_on_by_name_and_a_round_ends_with_its_scores(
     name = base.run_names(tmp_path)["wandb"]
     assert [(one["id"], one["resume"]) for one in begun] == [(name, "allow")] * 2
     for metric in (float("nan"), 0.5):
-        tracker.round({"round": 1, "metric": metric, "up_wire_bits": 40, "down_wire_bits": 0,
-                       "clients": 4, "failures": 0})  # fmt: skip
+        tracker.round(
+            {
+                "round": 1,
+                "metric": metric,
+                "up_wire_bits": 40,
+                "down_wire_bits": 0,
+                "clients": 4,
+                "failures": 0,
+            }
+        )
     tracker.end({"status": "done"})
     assert told == [False, True]
 
@@ -261,8 +269,9 @@ def test_wandb_that_has_the_rounds_before_is_told_of_those_after(tmp_path: Path)
 
     tracker._run, tracker._sums = Online(), base.Sums()
     for number in range(1, 5):
-        tracker.round({"round": number, "up_wire_bits": 40, "down_wire_bits": 0, "clients": 4,
-                       "failures": 0})  # fmt: skip
+        tracker.round(
+            {"round": number, "up_wire_bits": 40, "down_wire_bits": 0, "clients": 4, "failures": 0}
+        )
     assert told == [(3, 30.0), (4, 40.0)]
 
 

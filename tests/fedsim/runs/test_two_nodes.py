@@ -17,9 +17,11 @@ RUN = small(
     method="sbc", gradient=0.1, temporal=2, evaluate_every=5, checkpoint_every=1, keep_payloads=True
 )
 CELLS = [
-    Cell("fails", RUN.but(lr=1e30)), Cell("first", RUN),
-    Cell("midway", replace(RUN, seed=1)), Cell("last", replace(RUN, seed=2)),
-]  # fmt: skip
+    Cell("fails", RUN.but(lr=1e30)),
+    Cell("first", RUN),
+    Cell("midway", replace(RUN, seed=1)),
+    Cell("last", replace(RUN, seed=2)),
+]
 
 
 @pytest.fixture

@@ -28,11 +28,14 @@ RUNS: dict[str, dict[str, Any]] = {
     "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "network": NETWORK, "deadline": "10s"},
     "controller": {"method": "topk({p}) | float32", "controller": "plateau(2)"},
     "private": {
-        "strategy": "dp(noise=1, clip=1)", "network": f"{NETWORK}, energy_up=1uJ/bit",
+        "strategy": "dp(noise=1, clip=1)",
+        "network": f"{NETWORK}, energy_up=1uJ/bit",
     },
     "sampled": {
-        "sampler": "power_of_choice(3)", "cohort": 2,
-        "strategy": "secagg", "method": "secagg(16, 0.5, 17)",
+        "sampler": "power_of_choice(3)",
+        "cohort": 2,
+        "strategy": "secagg",
+        "method": "secagg(16, 0.5, 17)",
     },
     "tree": {"network": "compute=1ms, topology=tree(groups=2)", "downlink": "sbc(0.1)"},
 }
@@ -40,9 +43,11 @@ RUNS: dict[str, dict[str, Any]] = {
 
 RECORDS = {"rounds": RoundRecord, "clients": ClientRecord, "layers": LayerRecord}
 MADE = {
-    f"{table}.{spec.name}" for table, record in RECORDS.items() for spec in columns_of(record)
+    f"{table}.{spec.name}"
+    for table, record in RECORDS.items()
+    for spec in columns_of(record)
     if not spec.name.startswith("score_")
-}  # fmt: skip
+}
 
 
 Again = Callable[[str], tuple[Path, Rerun]]
@@ -96,8 +101,12 @@ def test_each_column_is_compared(name: str, again: Again) -> None:
         for column in before.columns.difference(MEASURED):
             forged = with_parts(whole, **{table: altered(before, column)})
             said = [*rerun_differences(forged, replace(made, end=None), Shares())]
-            words = {"digest_model": "model differs", "digest_up": "payload differs",
-                     "digest_down": "payload sent to it differs", "client": "clients"}  # fmt: skip
+            words = {
+                "digest_model": "model differs",
+                "digest_up": "payload differs",
+                "digest_down": "payload sent to it differs",
+                "client": "clients",
+            }
             wanted = words.get(column, f"{column} is ")
             assert any(wanted in line for line in said) or (said and column == "round"), column
 
@@ -105,9 +114,11 @@ def test_each_column_is_compared(name: str, again: Again) -> None:
 @pytest.mark.slow
 def test_the_runs_have_every_column(again: Again) -> None:
     found = {
-        f"{table}.{column}" for folder, _ in map(again, RUNS) for table in RECORDS
+        f"{table}.{column}"
+        for folder, _ in map(again, RUNS)
+        for table in RECORDS
         for column in RecordedRun(folder).table(table).columns
-    }  # fmt: skip
+    }
     assert found >= MADE
 
 
@@ -118,9 +129,10 @@ def test_each_number_of_a_summary_is_compared(name: str, again: Again) -> None:
     whole, made = again(name)
     cell = RecordedRun(whole).summary
     numbers = [
-        key for key, value in cell.items()
+        key
+        for key, value in cell.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and key != "seconds"
-    ]  # fmt: skip
+    ]
     assert {"metric", "up_wire_bits", "ratio_wire"} <= {*numbers}
     for key in numbers:
         forged = with_parts(whole, summary=cell | {key: cell[key] * 2 + 1})
@@ -129,9 +141,7 @@ def test_each_number_of_a_summary_is_compared(name: str, again: Again) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_rows_that_are_gone_or_added_are_named(
-    more: int, again: Again, tmp_path: Path
-) -> None:
+def test_rows_that_are_gone_or_added_are_named(more: int, again: Again, tmp_path: Path) -> None:
     whole, made = again("late")
     folder = Path(shutil.copytree(whole, tmp_path / "run"))
     change(folder, "layers", lambda table: pd.concat([table, table[-1:]]) if more else table[:-1])
@@ -139,9 +149,7 @@ def test_rows_that_are_gone_or_added_are_named(
     assert said.startswith("layers.parquet has ")
 
 
-def test_a_run_that_is_cut_where_its_score_was_best_is_named(
-    again: Again, tmp_path: Path
-) -> None:
+def test_a_run_that_is_cut_where_its_score_was_best_is_named(again: Again, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(again("late")[0], tmp_path / "run"))
     for table in RECORDS:
         change(folder, table, lambda frame: frame[frame["round"] < 4])
@@ -151,9 +159,7 @@ def test_a_run_that_is_cut_where_its_score_was_best_is_named(
     assert "the run goes on after round 3" in next(sentences)
 
 
-def test_another_processor_has_its_tolerance_and_no_more(
-    again: Again, tmp_path: Path
-) -> None:
+def test_another_processor_has_its_tolerance_and_no_more(again: Again, tmp_path: Path) -> None:
     """By hand: 1.04 of a loss is within 5 %, 1.06 is not; counts of samples are not near."""
     whole, made = again("late")
     folder = Path(shutil.copytree(whole, tmp_path / "run"))
@@ -168,9 +174,7 @@ def test_another_processor_has_its_tolerance_and_no_more(
         assert [line.startswith(f"round 1: {column} is ") for line in said] == [True] * named
 
 
-def test_the_memory_at_the_end_is_compared(
-    again: Again, tmp_path: Path
-) -> None:
+def test_the_memory_at_the_end_is_compared(again: Again, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     from fedsim.ground.files import read_sealed, write_sealed

@@ -66,8 +66,12 @@ def test_a_healthy_sweep_agrees_with_all_that_was_made_of_it(folder: Path) -> No
     (verdict,) = verify_outputs(folder, Permissions())
     assert verdict.failures == []
     assert verdict.looked == [
-        "summary.csv", "summary.parquet", "summary.tex", "report.html", "cells of sweep.toml",
-    ]  # fmt: skip
+        "summary.csv",
+        "summary.parquet",
+        "summary.tex",
+        "report.html",
+        "cells of sweep.toml",
+    ]
     assert verdict.unchecked == ["pictures (matrix-metric.png, matrix-ratio.png)"]
 
 
@@ -134,10 +138,15 @@ def test_values_that_no_version_writes_are_named(alone: Path) -> None:
     assert "fedsim does not write" in first_failure(alone)
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("temporal = ", "temporal = 7 #"), ('method = "sbc"', 'method = "topk({p}) | float32"'),
-    ("iterations = ", "iterations = 777 #"), ("[training]", "[training]\nlr = 0.5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("temporal = ", "temporal = 7 #"),
+        ('method = "sbc"', 'method = "topk({p}) | float32"'),
+        ("iterations = ", "iterations = 777 #"),
+        ("[training]", "[training]\nlr = 0.5"),
+    ],
+)
 def test_settings_of_another_run_are_named(old: str, new: str, alone: Path) -> None:
     file = alone / "config.toml"
     assert old in file.read_text() or old.startswith("method")
@@ -168,12 +177,18 @@ def opened() -> Iterator[list[str]]:
     _LISTENS[0] = False
 
 
-@pytest.mark.parametrize(("line", "flag"), [
-    ('weights = "{}"', "--file"), ('network = "up=1Mbit, trace={}.csv"', "--file"),
-    ('network = "{}.toml"', "--file"), ('[clients]\navailability = "{}.csv"', "--file"),
-    ('task = "{}.py:TASK"', "--own"), ("[machine]\ndata = \"{}\"\ndownload = true", ""),
-    ('[network]\npreset = "{}.toml"', "--file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "flag"),
+    [
+        ('weights = "{}"', "--file"),
+        ('network = "up=1Mbit, trace={}.csv"', "--file"),
+        ('network = "{}.toml"', "--file"),
+        ('[clients]\navailability = "{}.csv"', "--file"),
+        ('task = "{}.py:TASK"', "--own"),
+        ('[machine]\ndata = "{}"\ndownload = true', ""),
+        ('[network]\npreset = "{}.toml"', "--file"),
+    ],
+)
 def test_no_path_of_a_stranger_s_is_opened_or_written(
     line: str, flag: str, alone: Path, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -216,12 +231,28 @@ def test_a_digest_of_a_file_elsewhere_is_not_made(alone: Path) -> None:
     assert "which is no file beside it" in first_failure(alone)
 
 
-@pytest.mark.parametrize(("name", "make"), [
-    *((name, make) for name in ("rounds.parquet", "config.toml", "environment.json",
-                                "model.safetensors", "summary.json") for make in (fifo, link)),
-    ("config.toml", levels), ("environment.json", levels), ("rounds.parquet", texts_bomb),
-    ("clients.parquet", rows_bomb), ("more", device), ("model.safetensors", pickled),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        *(
+            (name, make)
+            for name in (
+                "rounds.parquet",
+                "config.toml",
+                "environment.json",
+                "model.safetensors",
+                "summary.json",
+            )
+            for make in (fifo, link)
+        ),
+        ("config.toml", levels),
+        ("environment.json", levels),
+        ("rounds.parquet", texts_bomb),
+        ("clients.parquet", rows_bomb),
+        ("more", device),
+        ("model.safetensors", pickled),
+    ],
+)
 def test_a_strange_file_is_named(
     name: str, make: Callable[[Path], None], alone: Path, typed: Typed
 ) -> None:

@@ -40,14 +40,24 @@ QUICK: dict[str, dict[str, Any]] = {
     "relay and catch-up": MISSING | {"downlink": "relay", "catch_up": True},
     "late ones hold": LATE,
     "fedbuff, late ones count": {
-        **LATE, **CARRIED, "strategy": "fedbuff", "late": "count", "buffers": "local",
-        "deadline": "50ms", "ask": 6,
+        **LATE,
+        **CARRIED,
+        "strategy": "fedbuff",
+        "late": "count",
+        "buffers": "local",
+        "deadline": "50ms",
+        "ask": 6,
     },
-    "sharded": {"strategy": "sharded", "method": "gradient_dropping(0.05)", "temporal": 1,
-                "iterations": 2, "network": NETWORK},
+    "sharded": {
+        "strategy": "sharded",
+        "method": "gradient_dropping(0.05)",
+        "temporal": 1,
+        "iterations": 2,
+        "network": NETWORK,
+    },
     "a controller": MOVED | {"controller": "plateau(2)"},
     "fedadam": {"strategy": "fedadam"},
-}  # fmt: skip
+}
 SLOW: dict[str, dict[str, Any]] = HEALTHY | {
     "downlink": {"downlink": "sbc(0.1)"},
     "relay": {"downlink": "relay"},
@@ -113,11 +123,16 @@ def flip(file: Path) -> None:
     file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
 
 
-@pytest.mark.parametrize(("table", "column"), [("clients", "samples"), ("clients", "train_loss"),
-                                               ("rounds", "metric"), ("rounds", "train_loss")])
-def test_a_changed_row_that_no_sum_knows_is_found(
-    table: str, column: str, tmp_path: Path
-) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("clients", "samples"),
+        ("clients", "train_loss"),
+        ("rounds", "metric"),
+        ("rounds", "train_loss"),
+    ],
+)
+def test_a_changed_row_that_no_sum_knows_is_found(table: str, column: str, tmp_path: Path) -> None:
     folder = kept(tmp_path / "run")
 
     def harm(frame: pd.DataFrame) -> pd.DataFrame:
@@ -130,15 +145,18 @@ def test_a_changed_row_that_no_sum_knows_is_found(
     assert said.startswith(f"{where}: {column} is ") and said.endswith(" in the replay")
 
 
-@pytest.mark.parametrize(("settings", "why"), [
-    ({}, "rows are not compared with the replay: "),
-    (LATE, "rows are not compared with the replay: "),
-    (HEALTHY["dsgd"], "rows are not compared with the replay: "),
-    (QUICK["fedbuff, late ones count"], "rows are not compared with the replay: "),
-    (QUICK["a controller"], "not replayed: "),
-    (QUICK["sharded"], "not replayed: "),
-    (SLOW["whole messages on the clock"], "not replayed: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "rows are not compared with the replay: "),
+        (LATE, "rows are not compared with the replay: "),
+        (HEALTHY["dsgd"], "rows are not compared with the replay: "),
+        (QUICK["fedbuff, late ones count"], "rows are not compared with the replay: "),
+        (QUICK["a controller"], "not replayed: "),
+        (QUICK["sharded"], "not replayed: "),
+        (SLOW["whole messages on the clock"], "not replayed: "),
+    ],
+)
 def test_a_folder_with_used_payloads_alone_says_what_is_not_checked(
     settings: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
@@ -202,21 +220,26 @@ METRICS_ALONE = RecordDict({"metrics": MetricRecord({"num-examples": 3})})
 SAID = ConfigRecord({"payload": b"ab", "round": 3, "buffers": b"c", "fate": b"\x05"})
 
 
-@pytest.mark.parametrize("content", [
-    RecordDict({"fedsim": SAID, "metrics": MetricRecord({"loss": 0.5, "sent": [1, 2]})}),
-    RecordDict({"fedsim": ConfigRecord({"wants": "model"})}),
-    RecordDict({"fedsim/0": SAID, "metrics/0": MetricRecord({"loss": 0.5}), "fedsim/1": SAID}),
-    METRICS_ALONE, RecordDict(),
-    RecordDict({"fedsim": SAID, "metrics": MetricRecord({"loss": float("nan")})}),
-    RecordDict({"fedsim": MetricRecord({"payload": 3})}),
-    RecordDict({"fedsim": SAID, "metrics": ConfigRecord({"num-examples": "many"})}),
-    RecordDict({"fedsim": SAID, "more": ArrayRecord([np.ones(3)])}),
-    RecordDict({"fedsim": ArrayRecord([np.ones(3)]), "fedsim.payload": SAID}),
-    Error(2, "it raised"), Error(3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict({"fedsim": SAID, "metrics": MetricRecord({"loss": 0.5, "sent": [1, 2]})}),
+        RecordDict({"fedsim": ConfigRecord({"wants": "model"})}),
+        RecordDict({"fedsim/0": SAID, "metrics/0": MetricRecord({"loss": 0.5}), "fedsim/1": SAID}),
+        METRICS_ALONE,
+        RecordDict(),
+        RecordDict({"fedsim": SAID, "metrics": MetricRecord({"loss": float("nan")})}),
+        RecordDict({"fedsim": MetricRecord({"payload": 3})}),
+        RecordDict({"fedsim": SAID, "metrics": ConfigRecord({"num-examples": "many"})}),
+        RecordDict({"fedsim": SAID, "more": ArrayRecord([np.ones(3)])}),
+        RecordDict({"fedsim": ArrayRecord([np.ones(3)]), "fedsim.payload": SAID}),
+        Error(2, "it raised"),
+        Error(3),
+    ],
+)
 def test_whatever_a_client_says_is_kept_as_it_came(
     content: RecordDict | Error, tmp_path: Path
-) -> None:  # fmt: skip
+) -> None:
     kept_replies = ReplyStore(tmp_path)
     (tmp_path / "payloads").mkdir()
     kept_replies.add(7, 3, Reply(content, (4, 1)))

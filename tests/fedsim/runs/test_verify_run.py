@@ -29,18 +29,34 @@ __all__ = ["typed"]  # a fixture
 
 ALL = Span(1, None)
 LATE = {
-    "clients": 8, "cohort": 5, "network": NETWORK, "deadline": "150ms", "dropout": "0.1",
-    "downlink": "sbc(0.1)", "seed": 1,
-}  # fmt: skip
+    "clients": 8,
+    "cohort": 5,
+    "network": NETWORK,
+    "deadline": "150ms",
+    "dropout": "0.1",
+    "downlink": "sbc(0.1)",
+    "seed": 1,
+}
 """Clients that come late or not at all, and models that are sent as updates and whole."""
 
 HEALTHY: dict[str, dict[str, Any]] = {
     "dsgd": LATE | {"late": "count", "catch_up": True},
-    "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "network": NETWORK,
-                "downlink": "sbc(0.1)"},
-    "scaffold": {"strategy": "scaffold", "momentum": 0, "clients": 6, "cohort": 4,
-                 "downlink": "sbc(0.1)"},
-}  # fmt: skip
+    "fedbuff": {
+        "strategy": "fedbuff",
+        "buffer_size": 3,
+        "network": NETWORK,
+        "downlink": "sbc(0.1)",
+    },
+    "scaffold": {
+        "strategy": "scaffold",
+        "momentum": 0,
+        "clients": 6,
+        "cohort": 4,
+        "downlink": "sbc(0.1)",
+    },
+}
+
+
 def kept(out: Path, **settings: Any) -> Path:
     """A run that has kept its messages, shorter where nothing is said."""
     run(small(keep_payloads=True, test_samples=50, **settings), out, progress=False)
@@ -83,9 +99,16 @@ def test_a_healthy_run_passes(name: str, tmp_path: Path) -> None:
     assert verdict.failures == [] == verdict.remarks
     count = len([*(tmp_path / "run" / "payloads").rglob("*.bin")])
     assert verdict.looked == [
-        "sums", "summary", f"{count} messages", "model", "settings", "score", "4 rounds replayed",
-        "rounds 1 to 4 run again", "files",
-    ]  # fmt: skip
+        "sums",
+        "summary",
+        f"{count} messages",
+        "model",
+        "settings",
+        "score",
+        "4 rounds replayed",
+        "rounds 1 to 4 run again",
+        "files",
+    ]
     if name == "dsgd":
         clients = pd.read_parquet(tmp_path / "run" / "clients.parquet")
         assert clients["failures"].sum() > 0
@@ -228,8 +251,10 @@ def test_another_machine_is_given_a_tolerance(
 
 
 def test_an_older_folder_says_what_it_lacks(folder: Path) -> None:
-    for name, columns in {"rounds": ["digest_payloads", "digest_model"],
-                          "clients": ["digest_up", "digest_down"]}.items():  # fmt: skip
+    for name, columns in {
+        "rounds": ["digest_payloads", "digest_model"],
+        "clients": ["digest_up", "digest_down"],
+    }.items():
         change(folder, name, lambda table, gone=columns: table.drop(columns=gone))  # type: ignore[misc]
     verdict = verify(folder)
     assert verdict.failures == [] and verdict.remarks == [NO_DIGESTS]

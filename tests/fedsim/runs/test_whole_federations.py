@@ -33,14 +33,24 @@ MANY = int(os.environ.get("FEDSIM_FEDERATIONS", "500"))
 """Federations of the long test."""
 
 TASK = Task(
-    **{f: getattr(TINY, f) for f in ("loss", "metric", "optimizer")}, **holding(),
-    name="tiny_whole", build=lambda: deepcopy(MODEL), batch_size=4, iterations=12, clients=3,
+    **{f: getattr(TINY, f) for f in ("loss", "metric", "optimizer")},
+    **holding(),
+    name="tiny_whole",
+    build=lambda: deepcopy(MODEL),
+    batch_size=4,
+    iterations=12,
+    clients=3,
     channels_last=False,
-)  # fmt: skip
+)
 METHODS = (
-    "gradient_dropping(0.3)", "sbc(0.4)", "ef(flat(topk(0.3) | cnat | golomb))",
-    "stc(0.3)", "ef(cnat)", "raw", "cnat",
-)  # fmt: skip
+    "gradient_dropping(0.3)",
+    "sbc(0.4)",
+    "ef(flat(topk(0.3) | cnat | golomb))",
+    "stc(0.3)",
+    "ef(cnat)",
+    "raw",
+    "cnat",
+)
 DOWNLINKS = ("raw", "sbc(0.5)", "ef(per_tensor(topk(0.5) | float32 | golomb))")
 Sums = dict[str, Tensor]
 
@@ -51,14 +61,20 @@ def configs(draw: Any) -> RunConfig:
     clients = draw(st.integers(1, 4))
     n = draw(st.integers(1, 3))
     return RunConfig.of(
-        task=TASK, clients=clients, cohort=draw(st.integers(1, clients)), temporal=n,
-        iterations=n * draw(st.integers(4, 8)), method=draw(st.sampled_from(METHODS)),
-        downlink=draw(st.sampled_from(DOWNLINKS)), catch_up=False, seed=draw(st.integers(0, 9)),
+        task=TASK,
+        clients=clients,
+        cohort=draw(st.integers(1, clients)),
+        temporal=n,
+        iterations=n * draw(st.integers(4, 8)),
+        method=draw(st.sampled_from(METHODS)),
+        downlink=draw(st.sampled_from(DOWNLINKS)),
+        catch_up=False,
+        seed=draw(st.integers(0, 9)),
         partition=draw(st.sampled_from(("iid", "contiguous", "dirichlet(0.5)"))),
         strategy=draw(st.sampled_from(("dsgd", "dsgd(weighting=samples)", "nesterov", "fedavgm"))),
         dropout=draw(st.sampled_from((0, "before=0.3", "after=0.3", "before=0.2, after=0.2"))),
         evaluate_every=draw(st.integers(1, 3)),
-    )  # fmt: skip
+    )
 
 
 class Federations(RuleBasedStateMachine):
@@ -178,9 +194,11 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 _HOW: dict[str, Any] = {
-    "deadline": None, "stateful_step_count": 12, "database": None,
+    "deadline": None,
+    "stateful_step_count": 12,
+    "database": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
-}  # fmt: skip
+}
 _LONG = settings(max_examples=MANY, **_HOW)
 
 

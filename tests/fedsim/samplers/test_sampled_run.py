@@ -59,9 +59,14 @@ def test_the_fastest_links_are_asked(make_task: Callable[..., Any], tmp_path: Pa
     lines = [f"{c},{at},{v},{v}" for (c, at), v in sorted(speeds.items())]
     trace.write_text("client,seconds,up,down\n" + "\n".join(lines) + "\n", encoding="utf-8")
     config = RunConfig.of(
-        task=make_task(), method="raw", cohort=2, temporal=1, iterations=4, sampler="link(fastest)",
+        task=make_task(),
+        method="raw",
+        cohort=2,
+        temporal=1,
+        iterations=4,
+        sampler="link(fastest)",
         network=f"trace={trace}, compute=24s",
-    )  # fmt: skip
+    )
     run(config, tmp_path / "run", progress=False)
     assert rows(tmp_path / "run")[1] == [[0, 2], [0, 2], [0, 2], [1, 2]]
 
@@ -72,7 +77,8 @@ def test_the_fastest_links_are_asked(make_task: Callable[..., Any], tmp_path: Pa
         {"deadline": "40ms", "late": "hold", "network": "up=1Mbit, compute=lognormal(10ms, 1)"},
         {"deadline": "40ms", "late": "count", "network": "up=1Mbit, compute=lognormal(10ms, 1)"},
         {"ask": 3, "late": "drop", "dropout": 0.2},
-        {"availability": 0.7}, {"availability": "onoff(100ms, 50ms)"},
+        {"availability": 0.7},
+        {"availability": "onoff(100ms, 50ms)"},
         {"strategy": "fedasync", "availability": 0.7, "dropout": 0.2},
         {"strategy": "fedbuff(2)", "availability": "onoff(100ms, 50ms)", "deadline": "60ms"},
         {"strategy": "sharded", "temporal": 1, "iterations": 4},
@@ -81,11 +87,20 @@ def test_the_fastest_links_are_asked(make_task: Callable[..., Any], tmp_path: Pa
         {"sampler": "power_of_choice(1, stale=true)", "strategy": "fedasync"},
         {"sampler": "oort(window=1)"},
         {"sampler": "power_of_choice(4)", "downlink": "sbc(0.1)", "dropout": 0.2},
-        {"sampler": "power_of_choice(3, batches=1)", "deadline": "60ms", "late": "hold",
-         "network": "up=1Mbit, server_down=2Mbit, framing=on, compute=lognormal(10ms, 1)"},
+        {
+            "sampler": "power_of_choice(3, batches=1)",
+            "deadline": "60ms",
+            "late": "hold",
+            "network": "up=1Mbit, server_down=2Mbit, framing=on, compute=lognormal(10ms, 1)",
+        },
         {"sampler": "power_of_choice(3)", "downlink": "relay", "strategy": "dsgd"},
-        {"sampler": "oort", "deadline": "40ms", "late": "count", "availability": 0.9,
-         "network": "up=1Mbit, compute=lognormal(10ms, 1)"},
+        {
+            "sampler": "oort",
+            "deadline": "40ms",
+            "late": "count",
+            "availability": 0.9,
+            "network": "up=1Mbit, compute=lognormal(10ms, 1)",
+        },
         {"sampler": "oort", "strategy": "fedbuff(2)", "availability": "onoff(100ms, 50ms)"},
     ],
     ids=str,
@@ -154,9 +169,16 @@ def test_candidates_are_sent_the_model_and_answer_a_loss(
     network = "up=320bit, down=640bit, latency=1s, compute=3s"
     task = make_task(clients=5)
     config = RunConfig.of(
-        task=task, method="raw", cohort=2, temporal=1, iterations=3, network=network,
-        sampler="power_of_choice(4)", partition="iid", batch_size=3,
-    )  # fmt: skip
+        task=task,
+        method="raw",
+        cohort=2,
+        temporal=1,
+        iterations=3,
+        network=network,
+        sampler="power_of_choice(4)",
+        partition="iid",
+        batch_size=3,
+    )
     run(config, tmp_path, progress=False)
     rounds, cohorts = rows(tmp_path)
     clients = pd.read_parquet(tmp_path / "clients.parquet")
@@ -183,9 +205,13 @@ def test_the_highest_local_losses_are_drawn(
         server, "local_loss", lambda trainer, weights, client, number, count: given[number][client]
     )
     config = RunConfig.of(
-        task=make_task(clients=5), method="raw", cohort=2, temporal=1, iterations=2,
+        task=make_task(clients=5),
+        method="raw",
+        cohort=2,
+        temporal=1,
+        iterations=2,
         sampler="power_of_choice(5)",
-    )  # fmt: skip
+    )
     run(config, tmp_path, progress=False)
     assert rows(tmp_path)[1] == [[0, 2], [1, 3]]
 

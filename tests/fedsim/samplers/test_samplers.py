@@ -87,8 +87,9 @@ def test_how_often_clients_are_drawn_by_samples() -> None:
 def test_links_by_seconds_and_lots() -> None:
     """The fastest first; of three with equal times each is drawn in some round."""
     sampler, seconds = sampler_of("link(fastest)"), np.array([2.0, 1.0, 2.0, 2.0])
-    drawn = [sampler.draw(info(2, [2, 3, 5, 7], transfer_seconds=seconds, seed=s), {})
-             for s in range(40)]  # fmt: skip
+    drawn = [
+        sampler.draw(info(2, [2, 3, 5, 7], transfer_seconds=seconds, seed=s), {}) for s in range(40)
+    ]
     assert {clients[0] for clients in drawn} == {3}
     assert {clients[1] for clients in drawn} == {2, 5, 7}
 
@@ -200,11 +201,22 @@ def test_oort_exploits_and_explores() -> None:
     assert sorted(curious.draw(told, memory)) == [7, 9]
     assert sorted(curious.draw(info(4, [1, 3, 5, 7, 9]), memory))[-2:] == [7, 9]
     assert len(set(greedy.draw(info(4, [1, 3, 5, 7, 9]), memory))) == 4  # one is explored
-    half = [len({7, 9} & {*Oort(explore=0.5, decay=1.0).draw(info(1, [1, 7, 9], seed=s), memory)})
-            for s in range(400)]  # fmt: skip
+    half = [
+        len({7, 9} & {*Oort(explore=0.5, decay=1.0).draw(info(1, [1, 7, 9], seed=s), memory)})
+        for s in range(400)
+    ]
     assert 160 < sum(half) < 240  # of one client epsilon is a probability
-    late = [len({7, 9} & {*Oort(explore=0.5, decay=0.5, least=0.0).draw(
-        replace(info(1, [1, 7, 9], seed=s), round=3), memory)}) for s in range(400)]  # fmt: skip
+    late = [
+        len(
+            {7, 9}
+            & {
+                *Oort(explore=0.5, decay=0.5, least=0.0).draw(
+                    replace(info(1, [1, 7, 9], seed=s), round=3), memory
+                )
+            }
+        )
+        for s in range(400)
+    ]
     assert 25 < sum(late) < 80  # an eighth
 
 

@@ -73,9 +73,14 @@ def test_the_front_has_what_no_other_beats_by_bits() -> None:
 
 @pytest.mark.parametrize(
     ("count", "places"),
-    [(1, [0]), (5, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4, 5]), (8, [0, 1, 3, 4, 6, 7]),
-     (11, [0, 2, 4, 6, 8, 10])],
-)  # fmt: skip
+    [
+        (1, [0]),
+        (5, [0, 1, 2, 3, 4]),
+        (6, [0, 1, 2, 3, 4, 5]),
+        (8, [0, 1, 3, 4, 6, 7]),
+        (11, [0, 2, 4, 6, 8, 10]),
+    ],
+)
 def test_of_a_longer_front_six_go_on_evenly(count: int, places: list[int]) -> None:
     """Of 8 the places 7 k / 5: 0, 1.4, 2.8, 4.2, 5.6, 7, to the nearest."""
     trials = [trial(k, 10.0 + k, -0.5 - k / 100) for k in range(count)]
@@ -134,9 +139,11 @@ def test_a_target_reached_by_other_seeds_is_no_tie() -> None:
 def test_ranks_go_by_the_mean_loss_over_the_seeds_and_then_by_the_trial() -> None:
     """Means -0.8, -0.9, -0.8 and infinity, of one seed that has no point."""
     found = [
-        finalist(5, [-0.75, -0.85]), finalist(2, [-0.9, -0.9]), finalist(3, [-0.85, -0.75]),
+        finalist(5, [-0.75, -0.85]),
+        finalist(2, [-0.9, -0.9]),
+        finalist(3, [-0.85, -0.75]),
         finalist(1, [-1.0, inf]),
-    ]  # fmt: skip
+    ]
     assert [f.trial for f in _ranked(found, BUDGET)] == [2, 3, 5, 1]
 
 
@@ -182,7 +189,7 @@ def test_finalists_of_equal_metric_go_by_the_task_s_loss_and_then_by_bits() -> N
     found = [
         replace(finalist(k, []), validated=replace(lot([-0.9, -0.9], bits), task_losses=t))
         for k, (bits, t) in enumerate([(10, (0.5, 0.3)), (90, (0.2, 0.4)), (50, (0.4, 0.2))])
-    ]  # fmt: skip
+    ]
     assert [f.trial for f in _ranked(found, BUDGET)] == [2, 1, 0]
 
 
@@ -191,7 +198,7 @@ def test_finalists_that_are_saturated_go_by_bits() -> None:
     found = [
         replace(finalist(k, []), validated=replace(lot([-1, -1], bits), task_losses=t))
         for k, (bits, t) in enumerate([(90, (0.1, 0.1)), (20, (0.2, 0.2))])
-    ]  # fmt: skip
+    ]
     assert [f.trial for f in _ranked(found, BUDGET)] == [1, 0]
 
 
@@ -266,8 +273,10 @@ def test_the_rows_of_finalists_have_the_bits_interval_of_a_target() -> None:
     (row,) = rows_of([own], TARGET).to_dict("records")
     assert (row["rank"], row["tie"], row["trial"], row["method"]) == (1, False, 3, "sbc")
     assert (row["validation_seeds"], row["validation_seed0"], row["validation_seed1"]) == (
-        2, 0.9, 0.91,
-    )  # fmt: skip
+        2,
+        0.9,
+        0.91,
+    )
     assert log10(row["validation_bits_low"]) == pytest.approx(2.1 - 1.27062047, rel=1e-8)
     assert log10(row["validation_bits_high"]) == pytest.approx(2.1 + 1.27062047, rel=1e-8)
     assert "validation_bits_low" not in rows_of([own], BUDGET)
@@ -278,6 +287,7 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
 
     Within a budget, too, a setting that lacks seeds says so.
     """
+
     def texts(points: tuple[Any, ...], losses: tuple[float, ...]) -> list[str]:
         own = replace(finalist(0, [0.0]), validated=SeedScores(points, losses))
         return tables.finalists_table([own], TARGET).iloc[0].tolist()[6:8]
@@ -345,8 +355,9 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
         for part, scored in (("finals", "validation"), ("held-out", "held-out"))
-        for n in (1, 2) for seed in (8, 9)
-    )  # fmt: skip
+        for n in (1, 2)
+        for seed in (8, 9)
+    )
     first, second = ranked
     assert (first.trial, second.trial) == (0, 1)
     unknown = (inf, inf)  # the task's losses
@@ -390,10 +401,17 @@ def test_finals_that_failed_make_no_fewer_finalists(
     of: Any = defaultdict(lambda: curve((500, 0.6)))
     of |= {("finals", f"sbc-n4-s{seed}"): curve((500, 0.99)) for seed in (8, 9)}
     played = Played(monkeypatch, of)
-    monkeypatch.setattr(finals.curves, "ended", lambda folder: (
-        {"status": "failed", "error": "NaN"} if folder in failed else
-        {"status": "done", "error": None} if folder in played.done else None
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        finals.curves,
+        "ended",
+        lambda folder: (
+            {"status": "failed", "error": "NaN"}
+            if folder in failed
+            else {"status": "done", "error": None}
+            if folder in played.done
+            else None
+        ),
+    )
 
     def run(work: Any, progress: Any, told: Any) -> None:
         for name, config, folder in work:
@@ -410,10 +428,12 @@ def test_finals_that_failed_make_no_fewer_finalists(
 
 @pytest.mark.parametrize(
     ("each", "ran", "wanted"),
-    [(2.0, 18, "3 settings, 3 fresh seeds each"),
-     (7.0, 8, "2 of 3 settings, 2 of 3 fresh seeds each"),
-     (15.0, 4, "2 of 3 settings, 1 of 3 fresh seeds each")],
-)  # fmt: skip
+    [
+        (2.0, 18, "3 settings, 3 fresh seeds each"),
+        (7.0, 8, "2 of 3 settings, 2 of 3 fresh seeds each"),
+        (15.0, 4, "2 of 3 settings, 1 of 3 fresh seeds each"),
+    ],
+)
 def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, each: float, ran: int, wanted: str
 ) -> None:
@@ -424,9 +444,9 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
     monkeypatch.setattr(exploration, "clock", lambda: now[0])
     found: Any = defaultdict(lambda: curve((500, 0.6)))
     played = Played(monkeypatch, found)
-    monkeypatch.setattr(finals.curves, "ended", lambda folder: (
-        {"status": "done"} if folder in played.done else None
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        finals.curves, "ended", lambda folder: {"status": "done"} if folder in played.done else None
+    )
 
     def run(work: Any, progress: Any, told: Any) -> None:
         def later() -> Any:
@@ -443,18 +463,24 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
 
 @pytest.mark.parametrize(
     ("goal", "metric", "last", "why"),
-    [(TARGET, 0.9, False, stopping.REACHED), (TARGET, 0.89, False, None),
-     (TARGET, 0.9, True, None), (TARGET, float("nan"), False, None), (BUDGET, 1.0, False, None)],
-)  # fmt: skip
+    [
+        (TARGET, 0.9, False, stopping.REACHED),
+        (TARGET, 0.89, False, None),
+        (TARGET, 0.9, True, None),
+        (TARGET, float("nan"), False, None),
+        (BUDGET, 1.0, False, None),
+    ],
+)
 def test_a_final_ends_at_the_target(
     monkeypatch: pytest.MonkeyPatch, goal: Goal, metric: float, last: bool, why: str | None
 ) -> None:
     study, asked = study_of(goal, []), list[Any]()
     study.space = Cells(goal)
     monkeypatch.setattr(
-        finals, "run_here",
+        finals,
+        "run_here",
         lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
-    )  # fmt: skip
+    )
     finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), [].append, [].append)
     assert asked == [why]
 
@@ -499,9 +525,10 @@ def test_finals_beside_each_other_are_all_that_wait(monkeypatch: pytest.MonkeyPa
     study, ran = study_of(BUDGET, []), list[Any]()
     study.space = Cells(BUDGET)
     monkeypatch.setattr(
-        finals, "run_beside",
+        finals,
+        "run_beside",
         lambda work, jobs, address, progress, told, on_gpu: ran.append(([*work], jobs, on_gpu)),
-    )  # fmt: skip
+    )
     waiting: list[Any] = [("a", None, Path("a")), ("b", None, Path("b"))]
     finals._run(study, waiting, 2, None, Limits(), [].append, [].append)
     assert ran == [(waiting, 2, False)]

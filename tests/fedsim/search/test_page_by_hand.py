@@ -16,14 +16,30 @@ from fedsim.search.search import rerun
 from tests.support.madesearch import POINT, finalist
 
 GOAL = Goal(True, "accuracy", budget=1000.0)
-ROWS = pd.DataFrame([
-    {"trial": 0, "state": "complete", "why": "", **POINT, "bits": 20.0, "metric": 0.5},
-    {"trial": 1, "state": "pruned", "why": "behind", **POINT, "bits": 10.0, "metric": 0.4},
-    {"trial": 2, "state": "complete", "why": "", **POINT, "method": "stc", "bits": 30.0,
-     "metric": 0.7},
-]).assign(loss=lambda rows: -rows["metric"])  # fmt: skip
+ROWS = pd.DataFrame(
+    [
+        {"trial": 0, "state": "complete", "why": "", **POINT, "bits": 20.0, "metric": 0.5},
+        {"trial": 1, "state": "pruned", "why": "behind", **POINT, "bits": 10.0, "metric": 0.4},
+        {
+            "trial": 2,
+            "state": "complete",
+            "why": "",
+            **POINT,
+            "method": "stc",
+            "bits": 30.0,
+            "metric": 0.7,
+        },
+    ]
+).assign(loss=lambda rows: -rows["metric"])
 METHODS = ROWS.drop(index=1).assign(
-    trials=2, done=1, pruned=1, failed=0, tie=False, low=0.4, high=0.8, fresh_metric=0.5,
+    trials=2,
+    done=1,
+    pruned=1,
+    failed=0,
+    tie=False,
+    low=0.4,
+    high=0.8,
+    fresh_metric=0.5,
     fresh_half=float("nan"),
 )
 RANKED = [finalist(2, [-0.7]), finalist(0, [-0.5])]
@@ -44,8 +60,9 @@ def test_the_winner_lies_on_top_in_black() -> None:
 def test_the_front_is_that_of_the_goal() -> None:
     (front,) = [m for m in chart(ROWS, [], None, GOAL, "t").marks if "front" in m.name]
     assert list(front.x) == [10, 20, 30]
-    (front,) = [m for m in chart(ROWS, [], None, Goal(False, "loss"), "t").marks
-                if "front" in m.name]  # fmt: skip
+    (front,) = [
+        m for m in chart(ROWS, [], None, Goal(False, "loss"), "t").marks if "front" in m.name
+    ]
     assert list(front.x) == [10]
 
 
@@ -77,7 +94,11 @@ def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
 
 def test_a_tie_has_its_rank_and_a_coder_its_name() -> None:
     assert tables.point_texts(POINT | {"coder": "ans | ans"}) == {
-        "method": "sbc", "n": "4", "p": "0.1", "coder": "ans | ans", "lr": "0.02",
-    }  # fmt: skip
+        "method": "sbc",
+        "n": "4",
+        "p": "0.1",
+        "coder": "ans | ans",
+        "lr": "0.02",
+    }
     tied = replace(RANKED[1], tie=True)
     assert tables.finalists_table([RANKED[0], tied], GOAL)[""].tolist() == ["1", "2 tie"]

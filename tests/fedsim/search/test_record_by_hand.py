@@ -63,15 +63,26 @@ def test_which_methods_have_a_colour() -> None:
 
 def test_the_table_has_the_best_first_and_those_ended_early_last() -> None:
     rows = frame(("a", 20, 0.5), ("b", 10, 0.9), ("c", 10, 0.7)).assign(
-        state=["complete", "pruned", "complete"], why=["", "behind", ""], temporal=4,
-        gradient=[0.1, 0.1, None], coder="own", lr=0.02,
+        state=["complete", "pruned", "complete"],
+        why=["", "behind", ""],
+        temporal=4,
+        gradient=[0.1, 0.1, None],
+        coder="own",
+        lr=0.02,
     )
     texts = tables.trials_table(rows, BUDGET)
     assert texts["method"].tolist() == ["c", "a", "b"]
     assert texts.iloc[0].to_dict() == {
-        "trial": "2", "method": "c", "n": "4", "p": "", "coder": "", "lr": "0.02",
-        "accuracy": "0.7000", "bits": "10 bit", "ended": "",
-    }  # fmt: skip
+        "trial": "2",
+        "method": "c",
+        "n": "4",
+        "p": "",
+        "coder": "",
+        "lr": "0.02",
+        "accuracy": "0.7000",
+        "bits": "10 bit",
+        "ended": "",
+    }
     assert texts["ended"].tolist() == ["", "", "behind"]
 
 
@@ -103,8 +114,9 @@ def test_a_row_per_method_counts_its_trials_and_has_its_best(compared: Any) -> N
     rows = compared(40)
     assert rows["method"].tolist() == ["sbc", "stc"] and rows["trial"].tolist() == [0, 1]
     assert rows[["trials", "done", "pruned", "failed"]].to_numpy().tolist() == [
-        [3, 2, 1, 0], [3, 1, 0, 2],
-    ]  # fmt: skip
+        [3, 2, 1, 0],
+        [3, 1, 0, 2],
+    ]
     assert rows["metric"].tolist() == [0.75, 0.625] and rows["bits"].tolist() == [500, 500]
     assert (rows["low"][0], rows["high"][0]) == wilson(0.75, 40)
     assert rows["tie"].tolist() == [False, True]
@@ -132,11 +144,18 @@ def test_a_method_of_which_no_trial_ended_has_a_row(compared: Any, monkeypatch: 
 def matters(**columns: Any) -> pd.DataFrame:
     """Eighty trials whose loss is the logarithm of their rate, as far as told otherwise."""
     rates = [10 ** (-3 + k / 40) for k in range(80)]
-    made = pd.DataFrame({
-        "method": ["a", "b"] * 40, "coder": "own", "temporal": 4, "gradient": 0.1, "lr": rates,
-        "bits": [2.0 ** (k // 8) for k in range(80)], "loss": [k / 40 for k in range(80)],
-        "state": "complete",
-    })  # fmt: skip
+    made = pd.DataFrame(
+        {
+            "method": ["a", "b"] * 40,
+            "coder": "own",
+            "temporal": 4,
+            "gradient": 0.1,
+            "lr": rates,
+            "bits": [2.0 ** (k // 8) for k in range(80)],
+            "loss": [k / 40 for k in range(80)],
+            "state": "complete",
+        }
+    )
     return made.assign(**columns)
 
 

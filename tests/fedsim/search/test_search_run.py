@@ -172,8 +172,9 @@ def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     assert (first["cell"], first["why"], first["gradient"]) == ("mine", "there before", 0.25)
     assert found.trials["method"].value_counts().to_dict() == {"sbc": 3, "stc": 2}
     assert found.methods[["method", "trials"]].sort_values("method").to_numpy().tolist() == [
-        ["sbc", 3], ["stc", 2],
-    ]  # fmt: skip
+        ["sbc", 3],
+        ["stc", 2],
+    ]
 
 
 @pytest.mark.proof
@@ -217,9 +218,14 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
             fewest.append(there[0])
     monkeypatch.setattr(study, "CODERS", ("own", "golomb | ans", "ans | ans"))
     found = searched(
-        tmp_path / "search", base=base, budget=None, target=0.55, methods=methods, trials=60,
+        tmp_path / "search",
+        base=base,
+        budget=None,
+        target=0.55,
+        methods=methods,
+        trials=60,
         seeds=1,
-    )  # fmt: skip
+    )
     reached = found.trials.loc[found.trials["state"] == "complete", ["bits", "metric"]]
     assert reached.loc[reached["metric"] >= 0.55, "bits"].min() == min(fewest)
 

@@ -47,9 +47,10 @@ def test_the_limits_of_n_p_and_the_rate() -> None:
     """n up to half of 100 iterations; p from one of 1000 entries; the rate within a tenth and ten
     times of the task's."""
     assert space().limits == {
-        "temporal": (1, 50), "gradient": (0.001, 1.0),
+        "temporal": (1, 50),
+        "gradient": (0.001, 1.0),
         "lr": (pytest.approx(0.002), pytest.approx(0.2)),
-    }  # fmt: skip
+    }
     assert space(replace(BASE, iterations=1)).limits["temporal"] == (1, 1)
     assert space(replace(BASE, iterations=7)).limits["temporal"] == (1, 3)
 
@@ -242,9 +243,15 @@ def test_a_run_lies_at_the_point_that_would_make_it() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 8}, {"clients": 3}, {"validation": None}, {"iterations": 99}, {"method": "stc"},
-     {"momentum_masking": "off"}],
-)  # fmt: skip
+    [
+        {"seed": 8},
+        {"clients": 3},
+        {"validation": None},
+        {"iterations": 99},
+        {"method": "stc"},
+        {"momentum_masking": "off"},
+    ],
+)
 def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
     own = replace(BASE, method="sbc", gradient=0.1, temporal=4)
     assert _place(own.but(**change), space()) is None
@@ -265,8 +272,10 @@ def test_upstream_nothing_of_the_downlink_is_searched() -> None:
     assert space().downlinks == () and space().down(POINT) == 0
     assert _name(space()) == "bb9f21abd8fea139"
     assert space().draw(3, "sbc", 7) == POINT | {
-        "temporal": 11, "gradient": 0.16870409028607633, "lr": 0.02
-    }  # fmt: skip
+        "temporal": 11,
+        "gradient": 0.16870409028607633,
+        "lr": 0.02,
+    }
 
 
 def test_both_ways_the_downlink_is_one_of_the_methods_raw_or_relayed() -> None:
@@ -324,8 +333,9 @@ def test_a_run_of_more_entries_than_another_method_takes_has_its_own_point() -> 
     """cocktailsgd, which takes a tenth at most, is tried first."""
     tried = Space(BASE, BUDGET, ("cocktailsgd", "sbc"), sizes())
     assert _place(BASE.but(method="sbc", gradient=0.5, temporal=4, lr=0.02), tried) == POINT | {
-        "temporal": 4, "gradient": 0.5
-    }  # fmt: skip
+        "temporal": 4,
+        "gradient": 0.5,
+    }
 
 
 def test_a_run_with_a_downlink_lies_at_its_point() -> None:
@@ -336,8 +346,9 @@ def test_a_run_with_a_downlink_lies_at_its_point() -> None:
         assert _place(own.but(downlink=given), tried) == at
     assert _place(own, tried) == at | {"downlink": "raw", "down_gradient": 1.0}
     assert _place(own.but(downlink="relay"), tried) == at | {
-        "downlink": "relay", "down_gradient": 1.0
-    }  # fmt: skip
+        "downlink": "relay",
+        "down_gradient": 1.0,
+    }
     assert _place(own.but(downlink="cnat"), tried) is None  # which is no method of this search
     assert _place(own.but(downlink="sbc(0.2)"), space()) is None  # nor is it of one upstream
 
@@ -370,27 +381,44 @@ def test_what_is_searched_is_at_its_default() -> None:
 def test_a_study_is_of_its_settings_goal_and_methods() -> None:
     """Another of any of them is another study in the same file; the seed's trials are its own."""
     names = {
-        _name(space()), _name(space(goal=FRONT)), _name(space(goal=replace(BUDGET, budget=1.0))),
-        _name(space(goal=Goal(True, "accuracy", target=0.5))), _name(space(replace(BASE, seed=8))),
+        _name(space()),
+        _name(space(goal=FRONT)),
+        _name(space(goal=replace(BUDGET, budget=1.0))),
+        _name(space(goal=Goal(True, "accuracy", target=0.5))),
+        _name(space(replace(BASE, seed=8))),
         _name(Space(BASE, BUDGET, ("sbc",), sizes())),
-    }  # fmt: skip
+    }
     assert len(names) == 6 and _name(space()) == _name(space())
 
 
 def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
     """The score and the bits are those of its first fresh seed on held-out samples."""
     config = BASE.but(
-        method="sbc", gradient=0.1, temporal=10, seed=8, validation=None, lr=0.05, device="cpu",
-    )  # fmt: skip
+        method="sbc",
+        gradient=0.1,
+        temporal=10,
+        seed=8,
+        validation=None,
+        lr=0.05,
+        device="cpu",
+    )
     own = finalist(0, [-0.9])
     held = SeedScores(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
     own = replace(own, config=config, held=held)
     assert best.to_toml(own, BUDGET).splitlines() == [
         "# Best accuracy within 2 kbit per client upstream, as a search found it.",
         "# This run: accuracy 0.8750 on held-out samples with 1.50 kbit per client upstream.",
-        "", f'version = "{VERSION}"', 'task = "digits"', 'method = "sbc"',
-        "temporal = 10", "gradient = 0.1",
-        "iterations = 100", "seed = 8", "", "[training]", "lr = 0.05",
-    ]  # fmt: skip
+        "",
+        f'version = "{VERSION}"',
+        'task = "digits"',
+        'method = "sbc"',
+        "temporal = 10",
+        "gradient = 0.1",
+        "iterations = 100",
+        "seed = 8",
+        "",
+        "[training]",
+        "lr = 0.05",
+    ]
     never = replace(own, held=SeedScores((None,), (1.0,)))
     assert "This run" not in best.to_toml(never, BUDGET)

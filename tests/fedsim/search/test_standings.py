@@ -63,9 +63,11 @@ def test_the_table_has_the_best_alone_and_no_time_where_there_is_no_limit() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_candidates_are_drawn_where_they_can_be_seen(
-    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """In a file there are lines alone, one for each trial and no marks of a terminal."""
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")

@@ -200,6 +200,10 @@ def test_a_curve_has_at_every_step_what_it_had_by_then() -> None:
     ended: Any = BUDGET.at_steps(curve((150, 0.4), (480, 0.5)), ended=True)
     assert ended == {2: -0.4, 3: -0.4, 4: -0.4} | dict.fromkeys(range(5, 17), -0.5)
     assert FRONT.at_steps(curve((2, 0.4), (4, 0.6))) == {
-        4: -0.4, 5: -0.4, 6: -0.4, 7: -0.4, 8: -0.6,
-    }  # fmt: skip
+        4: -0.4,
+        5: -0.4,
+        6: -0.4,
+        7: -0.4,
+        8: -0.6,
+    }
     assert BUDGET.at_steps(Curve((), ())) == {}

@@ -174,6 +174,7 @@ def test_a_trial_that_a_kill_left_planned_comes_first(monkeypatch: pytest.Monkey
     """The study was stopped between the plan of its second trial and its begin."""
     study = made_study(BUDGET)
     study.tell(study.ask()[0], "a", curve((500, 0.8)))
+
     def killed(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -193,10 +194,19 @@ def test_studies_of_other_names_do_not_mix() -> None:
 
 @pytest.mark.parametrize(
     ("change", "taken"),
-    [({}, True), ({"temporal": 1}, True), ({"temporal": 8}, True), ({"temporal": 9}, False),
-     ({"gradient": 0.1}, True), ({"gradient": 1.0}, True), ({"gradient": 0.099}, False),
-     ({"lr": 0.1}, True), ({"lr": 0.11}, False), ({"lr": 0.009}, False)],
-)  # fmt: skip
+    [
+        ({}, True),
+        ({"temporal": 1}, True),
+        ({"temporal": 8}, True),
+        ({"temporal": 9}, False),
+        ({"gradient": 0.1}, True),
+        ({"gradient": 1.0}, True),
+        ({"gradient": 0.099}, False),
+        ({"lr": 0.1}, True),
+        ({"lr": 0.11}, False),
+        ({"lr": 0.009}, False),
+    ],
+)
 def test_a_run_that_was_there_is_a_trial_within_the_limits(change: Any, taken: bool) -> None:
     """Limits are inclusive: n 1 to 8, p 0.1 to 1, lr 0.01 to 0.1; and none is taken twice."""
     study = made_study(BUDGET)
@@ -216,10 +226,15 @@ class Made:
     """An exploration whose runs are made up: by the name of the cell, a summary and a curve."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, out: Path, goal: Goal,
-        of: Callable[[str], tuple[dict[str, Any], Curve]], trials: int, bits: int = 10,
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        out: Path,
+        goal: Goal,
+        of: Callable[[str], tuple[dict[str, Any], Curve]],
+        trials: int,
+        bits: int = 10,
         before: "Made | None" = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.ran, self.said, self.of = list[str](), list[str](), of
         self.study = made_study(goal, bits, str(out / "study.db"))
         self.done: dict[str, tuple[dict[str, Any], Curve]] = {} if before is None else before.done
@@ -249,11 +264,15 @@ def ended(why: str, *points: tuple[float, float]) -> tuple[dict[str, Any], Curve
 @pytest.mark.parametrize(
     ("goal", "why", "state"),
     [
-        (BUDGET, "", "COMPLETE"), (BUDGET, BEHIND, "PRUNED"), (BUDGET, "NaN", "PRUNED"),
-        (TARGET, REACHED, "COMPLETE"), (TARGET, DEARER, "PRUNED"), (TARGET, BEHIND, "PRUNED"),
+        (BUDGET, "", "COMPLETE"),
+        (BUDGET, BEHIND, "PRUNED"),
+        (BUDGET, "NaN", "PRUNED"),
+        (TARGET, REACHED, "COMPLETE"),
+        (TARGET, DEARER, "PRUNED"),
+        (TARGET, BEHIND, "PRUNED"),
         (FRONT, BEHIND, "COMPLETE"),
     ],
-)  # fmt: skip
+)
 def test_which_ends_count(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goal: Goal, why: str, state: str
 ) -> None:
@@ -296,8 +315,9 @@ def test_settings_that_do_not_go_together_end_a_trial(
     monkeypatch.setattr(Cells, "cell", refusing)
     made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (100, 0.5)), trials=2)
     assert [(t.state.name, t.user_attrs[WHY]) for t in made.study.trials] == [
-        ("PRUNED", "buffer_size is 10: there are 4 updates"), ("COMPLETE", ""),
-    ]  # fmt: skip
+        ("PRUNED", "buffer_size is 10: there are 4 updates"),
+        ("COMPLETE", ""),
+    ]
 
 
 def test_a_trial_without_an_evaluation_within_the_budget_says_so(
@@ -314,6 +334,7 @@ def test_the_number_of_trials_counts_all_calls(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Three, of which two were told before; with three asked for none is left to do."""
+
     def good(name: str) -> tuple[dict[str, Any], Curve]:
         return ended("", (100, 0.5))
 
@@ -332,8 +353,9 @@ def test_the_best_so_far_is_told_of_trials_that_count(
     runs = {"sbc-n1-s7": ended("", (100, 0.5)), "stc-n2-s7": ended(BEHIND, (100, 0.9))}
     made = Made(monkeypatch, tmp_path, BUDGET, runs.__getitem__, trials=2)
     assert [line.split(": ", 2)[2] for line in made.said] == [
-        "accuracy 0.5000 at 100 bit · best so far", f"accuracy 0.9000 at 100 bit ({BEHIND})",
-    ]  # fmt: skip
+        "accuracy 0.5000 at 100 bit · best so far",
+        f"accuracy 0.9000 at 100 bit ({BEHIND})",
+    ]
     runs["stc-n2-s7"] = ended("", (100, 0.4))
     worse = Made(monkeypatch, tmp_path / "worse", BUDGET, runs.__getitem__, trials=2)
     assert worse.said[1].endswith("accuracy 0.4000 at 100 bit")
@@ -397,6 +419,7 @@ def test_a_trial_that_fails_when_no_other_is_to_come_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Side by side the work may be at its end before the last run fails."""
+
     def beside(self: Made, work: Any, progress: Any, ended: Any) -> None:
         names = [name for name, *_ in work]
         for name in names:
@@ -412,8 +435,11 @@ def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One cell: first done, then asked for again; a failed one runs anew."""
-    for why, runs, states in (("", 1, ["COMPLETE"] * 2), (BEHIND, 1, ["PRUNED"] * 2),
-                              ("NaN", 2, ["PRUNED"] * 2)):  # fmt: skip
+    for why, runs, states in (
+        ("", 1, ["COMPLETE"] * 2),
+        (BEHIND, 1, ["PRUNED"] * 2),
+        ("NaN", 2, ["PRUNED"] * 2),
+    ):
         out = tmp_path / (why or "done")
         with monkeypatch.context() as patched:
             patched.setattr("tests.support.madesearch.Cells.draw", lambda *given: POINT)
@@ -446,9 +472,10 @@ def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_pl
 def test_what_a_search_leaves_names_what_was_left_out(tmp_path: Path) -> None:
     base = RunConfig(task=TINY, evaluation=Evaluation(validation=0.2))
     study: Any = study_of(BUDGET, [trial(0, -0.5)])
-    study.seconds, study.space = 1.0, SimpleNamespace(
-        goal=BUDGET, base=base, dense=64, methods=("sbc",), used=dict
-    )  # fmt: skip
+    study.seconds, study.space = (
+        1.0,
+        SimpleNamespace(goal=BUDGET, base=base, dense=64, methods=("sbc",), used=dict),
+    )
     study.trials[0].user_attrs[WHY] = ""
     search._written(study, [], "none", {"dgc": "it needs no momentum"}, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -502,9 +529,16 @@ def test_the_finals_are_given_what_the_best_trials_took_at_most_half(
 
 @pytest.mark.parametrize(
     ("left", "kept", "seeds"),
-    [(265.0, [0, 1, 2], 3), (263.0, [0, 1], 3), (199.0, [0, 1], 3), (197.0, [0, 1], 2),
-     (131.0, [0, 1], 1), (65.0, [0], 1), (1.0, [0], 1)],
-)  # fmt: skip
+    [
+        (265.0, [0, 1, 2], 3),
+        (263.0, [0, 1], 3),
+        (199.0, [0, 1], 3),
+        (197.0, [0, 1], 2),
+        (131.0, [0, 1], 1),
+        (65.0, [0], 1),
+        (1.0, [0], 1),
+    ],
+)
 def test_finalists_then_seeds_are_fewer_where_the_time_is_short(
     tmp_path: Path, left: float, kept: list[int], seeds: int
 ) -> None:

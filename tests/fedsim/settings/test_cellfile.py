@@ -41,16 +41,22 @@ OTHER: dict[str, Any] = {
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
-    "rounds": {"iterations": None}, "gradient": {"method": "sbc"},
+    "rounds": {"iterations": None},
+    "gradient": {"method": "sbc"},
     "local_epochs": {"iterations": None, "rounds": 7},
     "local_seconds": {"iterations": None, "rounds": 7, "network": "4g, compute=10ms"},
     "server_lr": {"strategy": "fedadam"},
-    "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
-    "stack": {"engine": "local"}, "memory": {"engine": "local"}, "memory_as": {"engine": "local"},
+    "controller": {"method": "sbc"},
+    "staleness": EVENTS,
+    "buffer_size": EVENTS,
+    "stack": {"engine": "local"},
+    "memory": {"engine": "local"},
+    "memory_as": {"engine": "local"},
     "ask": {"network": "4g, compute=10ms", "cohort": 3},
     "stop_at_joules": {"network": "4g, energy_up=1uJ/bit"},
-    "deadline": {"network": "4g, compute=10ms"}, "catch_up": {"downlink": "sbc(0.05)"},
-}  # fmt: skip
+    "deadline": {"network": "4g, compute=10ms"},
+    "catch_up": {"downlink": "sbc(0.05)"},
+}
 """Another value of every setting, and what it takes."""
 
 
@@ -92,10 +98,13 @@ def test_all_settings_at_once(tmp_path: Path) -> None:
 def test_what_is_shared_stands_once_and_the_default_nowhere() -> None:
     cells = [Cell("dense", replace(BASE, method="raw")), Cell("sbc", BASE)]
     assert tomllib.loads(cells_to_toml(cells)) == {
-        "version": VERSION, "task": "digits", "temporal": 2, "iterations": 20,
+        "version": VERSION,
+        "task": "digits",
+        "temporal": 2,
+        "iterations": 20,
         "evaluation": {"every": 5},
         "cells": {"dense": {"method": "raw"}, "sbc": {"method": "sbc(0.1)"}},
-    }  # fmt: skip
+    }
     head = cells_to_toml(cells).splitlines()[2]
     assert head.startswith("# Left to the task digits: clients = 4, batch_size = ")
     assert "iterations" not in head
@@ -112,8 +121,13 @@ def test_what_is_a_machine_s_is_not_written(tmp_path: Path) -> None:
 
 
 def test_a_cell_s_settings_go_over_the_shared_and_the_command_s_over_both() -> None:
-    values = {"method": "raw", "iterations": 20, "temporal": 4, "seed": 1,
-              "cells": {"a": {"temporal": 2}, "b": {"iterations": 30, "seed": 2}}}  # fmt: skip
+    values = {
+        "method": "raw",
+        "iterations": 20,
+        "temporal": 4,
+        "seed": 1,
+        "cells": {"a": {"temporal": 2}, "b": {"iterations": 30, "seed": 2}},
+    }
     a, b = (cell.config for cell in from_values(values, "here", {"seed": 7}))
     assert (a.iterations, a.temporal, a.seed) == (20, 2, 7)
     assert (b.iterations, b.temporal, b.seed) == (30, 4, 7)
@@ -146,7 +160,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown above": ({"tusk": 1, "cells": {"a": {}}}, "unknown setting 'tusk'"),
     "wrong type": ({"cells": {"a": {"clients": "x"}}}, "cell 'a': clients is 'x'; it takes int"),
     "a setting of a group": (
-        {"cells": {"a": {"lr": 0.5}}}, r"cell 'a': lr = 0.5 stands .* below \[training\]",
+        {"cells": {"a": {"lr": 0.5}}},
+        r"cell 'a': lr = 0.5 stands .* below \[training\]",
     ),
     "a list in a cell": ({"cells": {"a": {"temporal": [1, 2]}}}, r"cell 'a': temporal is \[1, 2\]"),
     "a grid's list": ({"temporal": [1, 2], "cells": {"a": {}}}, "temporal is .*the file has cells"),
@@ -161,7 +176,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"cells": {"": {}}}, "cell '': name is ''"),
     "a run refuses": ({"cells": {"a": {"temporal": 30}}}, "cell 'a': --temporal is 30"),
     "no such task": ({"cells": {"a": {"task": "nope"}}}, "cell 'a': --task: unknown task 'nope'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("values", "message"), BAD.values(), ids=BAD)

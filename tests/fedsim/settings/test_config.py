@@ -70,16 +70,27 @@ def test_the_last_round_may_be_shorter() -> None:
 
 @pytest.mark.parametrize(
     ("method", "masking", "masks"),
-    [("sbc(0.1)", "auto", True), ("raw", "auto", False), ("sbc(1)", "auto", False),
-     ("topk(0.1) | float32 | golomb", "auto", False), ("sbc(0.1)", "off", False),
-     ("raw", "on", True), ("ef(topk(0.1) | float32)", "auto", False), ("stc(0.1)", "auto", False),
-     ("gradient_dropping(0.1)", "auto", False), ("ef(topk(0.1) | float32)", "on", True),
-     ("ef(topk(0.1) | float32, mask=true)", "auto", True), ("ef(cnat, 0.9, true)", "auto", True),
-     ("ef(per_tensor(one_sided(0.1) | mean | golomb))", "auto", False),
-     ("ef(one_sided(0.1) | mean | ans, mask=true)", "auto", True),
-     ("by_name('size<9', raw, '*', sbc(0.1))", "auto", True), ("stc(0.1)", "ef", True),
-     ("by_name('size<9', raw, '*', stc(0.1))", "auto", False), ("raw", "ef", False)],
-)  # fmt: skip
+    [
+        ("sbc(0.1)", "auto", True),
+        ("raw", "auto", False),
+        ("sbc(1)", "auto", False),
+        ("topk(0.1) | float32 | golomb", "auto", False),
+        ("sbc(0.1)", "off", False),
+        ("raw", "on", True),
+        ("ef(topk(0.1) | float32)", "auto", False),
+        ("stc(0.1)", "auto", False),
+        ("gradient_dropping(0.1)", "auto", False),
+        ("ef(topk(0.1) | float32)", "on", True),
+        ("ef(topk(0.1) | float32, mask=true)", "auto", True),
+        ("ef(cnat, 0.9, true)", "auto", True),
+        ("ef(per_tensor(one_sided(0.1) | mean | golomb))", "auto", False),
+        ("ef(one_sided(0.1) | mean | ans, mask=true)", "auto", True),
+        ("by_name('size<9', raw, '*', sbc(0.1))", "auto", True),
+        ("stc(0.1)", "ef", True),
+        ("by_name('size<9', raw, '*', stc(0.1))", "auto", False),
+        ("raw", "ef", False),
+    ],
+)
 def test_masking(method: str, masking: str, masks: bool) -> None:
     assert RunConfig(method=method, training=Training(momentum_masking=masking)).plan.masks is masks
 
@@ -112,14 +123,22 @@ def test_local_epochs_stand_for_temporal(tmp_path: Path) -> None:
 def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
     plain = RunConfig()
     same: list[dict[str, Any]] = [
-        {"engine": "flower"}, {"workers": 2}, {"timeout": 1.0}, {"keep_payloads": True},
-        {"checkpoint_every": 3}, {"data": "elsewhere"}, {"clients": 4}, {"cohort": 4},
-        {"method": "sbc", "gradient": 0.01}, {"momentum_masking": "on"},
+        {"engine": "flower"},
+        {"workers": 2},
+        {"timeout": 1.0},
+        {"keep_payloads": True},
+        {"checkpoint_every": 3},
+        {"data": "elsewhere"},
+        {"clients": 4},
+        {"cohort": 4},
+        {"method": "sbc", "gradient": 0.01},
+        {"momentum_masking": "on"},
         {"method": "ef(per_tensor(one_sided(0.01)|mean|golomb), mask=true)"},
         {"method": "ef(one_sided(0.01)|mean|golomb)", "momentum_masking": "on"},
         {"momentum_masking": "ef"},
-        {"iterations": plain.plan.iterations}, {"strategy": "dsgd(weighting=uniform)"},
-    ]  # fmt: skip
+        {"iterations": plain.plan.iterations},
+        {"strategy": "dsgd(weighting=uniform)"},
+    ]
     assert {RunConfig.of(**given).digest for given in same} == {plain.digest}
     changed: list[dict[str, Any]] = [
         {"seed": 1}, {"temporal": 9}, {"clients": 5}, {"cohort": 2}, {"method": "sbc(0.02)"},
@@ -173,11 +192,15 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"local_epochs": 2}, ("--local-epochs is 2", "--rounds")),
     ({"local_epochs": 2, "iterations": 30}, ("--local-epochs is 2", "--iterations is 30")),
     ({"local_epochs": 2, "rounds": 3, "temporal": 5}, ("--local-epochs is 2", "--temporal is 5")),
-    ({"local_epochs": 2, "rounds": 3, "controller": "adacomm(2)"},
-     ("--controller", "adacomm(2)", "--local-epochs is 2")),
+    (
+        {"local_epochs": 2, "rounds": 3, "controller": "adacomm(2)"},
+        ("--controller", "adacomm(2)", "--local-epochs is 2"),
+    ),
     ({"local_epochs": 2, "rounds": 3, "strategy": "gradients"}, ("--local-epochs is 2", "batch")),
-    ({"local_epochs": 2, "rounds": 3, "method": "dgc(0.1)", "momentum": 0.0},
-     ("dgc(0.1)", "--local-epochs is 2", "--temporal 1")),
+    (
+        {"local_epochs": 2, "rounds": 3, "method": "dgc(0.1)", "momentum": 0.0},
+        ("dgc(0.1)", "--local-epochs is 2", "--temporal 1"),
+    ),
     ({"local_seconds": "1s", "rounds": 3}, ("--local-seconds is 1", "--network is not given")),
     ({"local_seconds": "1s", "rounds": 3, "network": "4g"}, ("--local-seconds is 1", "'4g'")),
     ({"local_seconds": "1s", "rounds": 3, "network": "compute=0s"}, ("--local-seconds", "above 0")),
@@ -347,15 +370,18 @@ def test_plain_values_stand_for_groups() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("batch_size = 32", r"batch_size = 32 stands in a table: write batch_size = 32 below "
-         r"\[training\]"),
-        ("evaluate-every = 5", r"evaluate_every = 5 stands .* write every = 5 below .evaluation"),
+        (
+            "batch_size = 32",
+            r"batch_size = 32 goes in a table: write batch_size = 32 below "
+            r"\[training\]",
+        ),
+        ("evaluate-every = 5", r"evaluate_every = 5 goes .* write every = 5 below .evaluation"),
         ("server_lr = 0.1", r"server_lr = 0.1 is the strategy's: write strategy = 'NAME"),
         ("training = 3", r"training is 3; it takes a table: \[training\]"),
         ("[training]\nbach_size = 3", r"\[training\]: unknown setting 'bach_size' .did you mean"),
         ("[networks]\nup = '1Mbit'", r"unknown setting 'networks' .did you mean network"),
     ],
-)  # fmt: skip
+)
 def test_a_file_says_where_a_setting_stands(line: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(line)
     with pytest.raises(UsageError, match=f"run.toml: {words}"):

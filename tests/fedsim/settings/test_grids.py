@@ -24,9 +24,14 @@ def names(config: SweepConfig) -> list[str]:
 
 def test_the_dense_reference_comes_first_then_the_grid_in_order() -> None:
     assert names(SweepConfig(SBC, (10, 2), (0.1, 1, 0.01))) == [
-        "n1-p1-s0", "n10-p0.1-s0", "n10-p1-s0", "n10-p0.01-s0", "n2-p0.1-s0", "n2-p1-s0",
+        "n1-p1-s0",
+        "n10-p0.1-s0",
+        "n10-p1-s0",
+        "n10-p0.01-s0",
+        "n2-p0.1-s0",
+        "n2-p1-s0",
         "n2-p0.01-s0",
-    ]  # fmt: skip
+    ]
 
 
 def test_each_cell_is_its_place_on_the_plane() -> None:
@@ -42,8 +47,11 @@ def test_each_cell_is_its_place_on_the_plane() -> None:
 
 def test_seeds_have_a_reference_each() -> None:
     assert names(SweepConfig(SBC, (10,), (0.1,), seeds=2)) == [
-        "n1-p1-s0", "n1-p1-s1", "n10-p0.1-s0", "n10-p0.1-s1",
-    ]  # fmt: skip
+        "n1-p1-s0",
+        "n1-p1-s1",
+        "n10-p0.1-s0",
+        "n10-p0.1-s1",
+    ]
 
 
 def test_no_reference_where_it_is_not_wanted_or_on_the_grid() -> None:
@@ -78,13 +86,21 @@ def test_cells_of_local_epochs_have_a_reference_of_as_many(tmp_path: Path) -> No
             SweepConfig.of(rounds=3, local_epochs=[1], **given)
 
 
-@pytest.mark.parametrize(("more", "cells"), [
-    ({"local_seconds": "0.5s"}, ["t0.5-p1-s0", "t0.5-p0.1-s0"]),
-    ({"vary": {"local_seconds": [1, "2s"]}}, [
-        "t1-p1-s0-local_seconds-1", "t2-p1-s0-local_seconds-2",
-        "t1-p0.1-s0-local_seconds-1", "t2-p0.1-s0-local_seconds-2",
-    ]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "cells"),
+    [
+        ({"local_seconds": "0.5s"}, ["t0.5-p1-s0", "t0.5-p0.1-s0"]),
+        (
+            {"vary": {"local_seconds": [1, "2s"]}},
+            [
+                "t1-p1-s0-local_seconds-1",
+                "t2-p1-s0-local_seconds-2",
+                "t1-p0.1-s0-local_seconds-1",
+                "t2-p0.1-s0-local_seconds-2",
+            ],
+        ),
+    ],
+)
 def test_cells_of_local_seconds_have_a_reference_of_as_many_rounds(
     more: dict[str, Any], cells: list[str], tmp_path: Path
 ) -> None:
@@ -129,11 +145,14 @@ CONFIGS = {
     "default grid": SweepConfig(SBC, (10,), (0.1,)),
     "much": SweepConfig(
         SBC.but(clients=7, partition="dirichlet(0.3)", lr=0.5, keep_payloads=True),
-        (1, 100), (0.1, 1.0, 0.003), seeds=3, baseline=False,
+        (1, 100),
+        (0.1, 1.0, 0.003),
+        seeds=3,
+        baseline=False,
     ),
     "own fraction": SweepConfig(RunConfig(method="sbc(0.01)", temporal=1), (2,), ()),
     "text": SweepConfig(RunConfig(method="one_sided({p})|mean|golomb", gradient=0.5), (3,), (0.5,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -171,18 +190,25 @@ def test_a_method_that_sends_every_entry_stands_beside_the_dense_reference() -> 
     cells = SweepConfig.of(method="float32", temporal=[1, 10], seeds=2).cells()
     texts = {cell.name: cell.config.plan.method.text for cell in cells}
     assert texts == {
-        "dense-s0": "raw", "dense-s1": "raw",
-        "n1-p1-s0": "per_tensor(float32)", "n1-p1-s1": "per_tensor(float32)",
-        "n10-p1-s0": "per_tensor(float32)", "n10-p1-s1": "per_tensor(float32)",
-    }  # fmt: skip
+        "dense-s0": "raw",
+        "dense-s1": "raw",
+        "n1-p1-s0": "per_tensor(float32)",
+        "n1-p1-s1": "per_tensor(float32)",
+        "n10-p1-s0": "per_tensor(float32)",
+        "n10-p1-s1": "per_tensor(float32)",
+    }
 
 
 def test_fractions_that_agree_to_six_digits_are_cells_of_their_own(tmp_path: Path) -> None:
     base = SweepConfig(SBC, (10,), (0.1, 0.10000001, 0.1000000000001, 0.01, 0.0031622776601683795))
     assert names(base) == [
-        "n1-p1-s0", "n10-p0.1-s0", "n10-p0.10000001-s0", "n10-p0.1000000000001-s0", "n10-p0.01-s0",
+        "n1-p1-s0",
+        "n10-p0.1-s0",
+        "n10-p0.10000001-s0",
+        "n10-p0.1000000000001-s0",
+        "n10-p0.01-s0",
         "n10-p0.00316228-s0",
-    ]  # fmt: skip
+    ]
     near_one = SweepConfig(SBC, (10,), (1, 0.99999999), baseline=False)
     assert names(near_one) == ["n10-p1-s0", "n10-p0.99999999-s0"]
     (tmp_path / "sweep.toml").write_text(sweep_to_toml(base))
@@ -190,12 +216,15 @@ def test_fractions_that_agree_to_six_digits_are_cells_of_their_own(tmp_path: Pat
 
 
 def test_the_dense_reference_is_raw_both_ways() -> None:
-    config = SweepConfig.of(method="gradient_dropping", temporal=[10], gradient=[0.1],
-                            downlink="sbc(0.1)")  # fmt: skip
+    config = SweepConfig.of(
+        method="gradient_dropping", temporal=[10], gradient=[0.1], downlink="sbc(0.1)"
+    )
     dense, cell = config.cells()
     assert (dense.name, dense.config.downlink, cell.config.downlink) == (
-        "n1-p1-s0", None, "sbc(0.1)",
-    )  # fmt: skip
+        "n1-p1-s0",
+        None,
+        "sbc(0.1)",
+    )
     caught = SweepConfig.of(method="sbc", temporal=[10], downlink="sbc(0.1)", catch_up=True)
     assert [c.config.clients.catch_up for c in caught.cells()] == [False, True]  # raw has no missed
     own = SweepConfig.of(

@@ -25,10 +25,17 @@ def test_every_file_that_fedsim_wrote_fits() -> None:
         assert faults(tomllib.loads(path.read_text())) == [], path
 
 
-@pytest.mark.parametrize(("text", "named"), [
-    ("temporl = 3", "temporl"), ("temporal = 'x'", "'x'"), ("[training]\nlr = 0", "0"),
-    ("[machine]\nengine = 'fast'", "'fast'"), ("lr = 0.1", "lr"), ("temporal = true", "True"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("temporl = 3", "temporl"),
+        ("temporal = 'x'", "'x'"),
+        ("[training]\nlr = 0", "0"),
+        ("[machine]\nengine = 'fast'", "'fast'"),
+        ("lr = 0.1", "lr"),
+        ("temporal = true", "True"),
+    ],
+)
 def test_what_fedsim_refuses_does_not_fit(text: str, named: str) -> None:
     (fault,) = faults(tomllib.loads(text))
     assert named in fault

@@ -48,9 +48,15 @@ def test_rules_by_name_mask_their_own_tensors() -> None:
 
 @pytest.mark.parametrize(
     ("method", "every"),
-    [("ef_sign()", True), ("powersgd(2)", True), ("ef(threelc(1))", True), ("stc(0.1)", False),
-     ("ef(dct(8, topk(0.2) | float32))", True), ("ef(sketchml(0.3, 16, 4))", False)],
-)  # fmt: skip
+    [
+        ("ef_sign()", True),
+        ("powersgd(2)", True),
+        ("ef(threelc(1))", True),
+        ("stc(0.1)", False),
+        ("ef(dct(8, topk(0.2) | float32))", True),
+        ("ef(sketchml(0.3, 16, 4))", False),
+    ],
+)
 def test_where_nothing_is_masked_a_run_keeps_its_name(method: str, every: bool) -> None:
     """What sends every entry has no position to forget: its runs are those of before."""
     assert sends_all(parse(method)) is every
@@ -60,14 +66,17 @@ def test_where_nothing_is_masked_a_run_keeps_its_name(method: str, every: bool) 
 
 @pytest.mark.parametrize(
     ("given", "share"),
-    [({"method": "sbc(0.1)", "temporal": 1}, 1.0), ({"method": "sbc(0.1)", "temporal": 10}, 0.1),
-     ({"method": "sbc(0.1)", "temporal": 5}, 0.2),
-     ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.5}, 0.2),
-     ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.0}, 0.0),
-     ({"method": "sbc(0.1)", "temporal": 1, "stateless": True}, 0.0),
-     ({"method": "stc(0.5)", "temporal": 1}, 0.0),
-     ({"method": "stc(0.5)", "temporal": 1, "momentum_masking": "on"}, 5.0)],
-)  # fmt: skip
+    [
+        ({"method": "sbc(0.1)", "temporal": 1}, 1.0),
+        ({"method": "sbc(0.1)", "temporal": 10}, 0.1),
+        ({"method": "sbc(0.1)", "temporal": 5}, 0.2),
+        ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.5}, 0.2),
+        ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.0}, 0.0),
+        ({"method": "sbc(0.1)", "temporal": 1, "stateless": True}, 0.0),
+        ({"method": "stc(0.5)", "temporal": 1}, 0.0),
+        ({"method": "stc(0.5)", "temporal": 1, "momentum_masking": "on"}, 5.0),
+    ],
+)
 def test_the_share_of_the_momentum_that_is_forgotten(
     given: dict[str, object], share: float
 ) -> None:

@@ -122,14 +122,19 @@ def test_the_gradient_sparsity_reaches_the_selector_as_the_number_it_is(method: 
         ("topk({p}) | codebook(6, 0.1)", 0.1, "topk({p}) | codebook(6, 0.1)"),
         ("topk({p}) | codebook(6, 0.1)", 0.05, "topk({p}) | codebook(6, 0.1)"),
         ("topk({p}) | codebook(6, {p})", 0.1, "topk({p}) | codebook(6, {p})"),
-        (" sbc ", 0.1, "sbc"), ("sbc({p})", 0.1, "sbc({p})"), ("sbc(1e-1)", None, "sbc(1e-1)"),
+        (" sbc ", 0.1, "sbc"),
+        ("sbc({p})", 0.1, "sbc({p})"),
+        ("sbc(1e-1)", None, "sbc(1e-1)"),
         ("topk(0.1) | codebook(6, 0.1)", None, "topk(0.1) | codebook(6, 0.1)"),
         # The text of a compressor that is a published method has its name.
         ("ef(per_tensor(one_sided(0.1) | mean | golomb), mask=true)", None, "sbc"),
-        ("ef(per_tensor(one_sided(0.1) | mean | golomb))", None,
-         "ef(per_tensor(one_sided(0.1) | mean | golomb))"),
+        (
+            "ef(per_tensor(one_sided(0.1) | mean | golomb))",
+            None,
+            "ef(per_tensor(one_sided(0.1) | mean | golomb))",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_form_is_the_text_as_typed(method: str, p: float | None, form: str) -> None:
     known = resolve(method, p)
     assert recorded(method, text(known.compressor), known.gradient)["form"] == form

@@ -12,8 +12,9 @@ from fedsim.settings.config import SETTINGS
 from fedsim.settings.strategies import FLAGS
 from tests.support.markdown import ROOT
 
-KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-    "tool"]["flwr"]["app"]["config"]  # fmt: skip
+KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "flwr"
+]["app"]["config"]
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
     "download", "track", "stack", "memory", "memory-as", "network", "availability", "dropout",
@@ -40,18 +41,34 @@ def test_keys_left_alone_are_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("buffers", "local"), ("precision", "bfloat16"), ("partition", "dirichlet(0.3)"),
-        ("test_samples", 100), ("validation", 0.25), ("cohort", 2), ("batch_size", 8),
-        ("lr", 0.25), ("momentum", 0),
-        ("momentum", 0.5), ("evaluate_every", 3),
-        ("momentum_masking", "off"), ("min_replies", 2), ("max_norm", 2.5), ("timeout", 5),
+        ("buffers", "local"),
+        ("precision", "bfloat16"),
+        ("partition", "dirichlet(0.3)"),
+        ("test_samples", 100),
+        ("validation", 0.25),
+        ("cohort", 2),
+        ("batch_size", 8),
+        ("lr", 0.25),
+        ("momentum", 0),
+        ("momentum", 0.5),
+        ("evaluate_every", 3),
+        ("momentum_masking", "off"),
+        ("min_replies", 2),
+        ("max_norm", 2.5),
+        ("timeout", 5),
         ("seed", 0),
-        ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
-        ("late", "drop"), ("evaluate_clients", 0.25), ("stateless", True),
+        ("keep_payloads", True),
+        ("strategy", "fedadam"),
+        ("downlink", "sbc(0.1)"),
+        ("stop_at_bits", 2e6),
+        ("budget_of", "total"),
+        ("controller", "plateau(3)"),
+        ("late", "drop"),
+        ("evaluate_clients", 0.25),
+        ("stateless", True),
         ("weights", "start.safetensors@0123456789abcdef"),
     ],
-)  # fmt: skip
+)
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
     assert configured(**{name: value}).flat()[name] == value
 

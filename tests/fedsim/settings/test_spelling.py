@@ -52,8 +52,9 @@ def test_a_run_has_one_name_however_it_is_told() -> None:
     assert RunConfig().plan.method.gradient == 0.01
     assert small(method="topk({p}) | float32").plan.method.gradient == 0.01
     assert [cell.name for cell in SweepConfig(small(method="sbc"), (5,)).cells()] == [
-        "n1-p1-s0", "n5-p0.01-s0",
-    ]  # fmt: skip
+        "n1-p1-s0",
+        "n5-p0.01-s0",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,25 @@ def executed() -> bool:
     return Path("executed").exists()
 
 
-@pytest.mark.parametrize(("file", "text", "command", "place"), [
-    ("config.toml", RUN, "run", "mine.py:TASK"), ("best.toml", RULE, "run", "mine.py:Rule(0.5)"),
-    ("runs.toml", CELLS, "sweep", "mine.py:TASK"), ("sweep.toml", GRID, "sweep", "mine.py:TASK"),
-    ("config.toml", RUN, "deploy", "mine.py:TASK"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "text", "command", "place"),
+    [
+        ("config.toml", RUN, "run", "mine.py:TASK"),
+        ("best.toml", RULE, "run", "mine.py:Rule(0.5)"),
+        ("runs.toml", CELLS, "sweep", "mine.py:TASK"),
+        ("sweep.toml", GRID, "sweep", "mine.py:TASK"),
+        ("config.toml", RUN, "deploy", "mine.py:TASK"),
+    ],
+)
 def test_a_command_does_not_execute_what_its_config_names(
-    file: str, text: str, command: str, place: str, folder: Path, typed: Typed,
+    file: str,
+    text: str,
+    command: str,
+    place: str,
+    folder: Path,
+    typed: Typed,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(folder)
     Path(file).write_text(text)
     said = typed(command, "--config", file, "--out", "out")
@@ -65,11 +75,16 @@ def test_a_flag_that_takes_its_place_executes_nothing(folder: Path) -> None:
     assert not executed()
 
 
-@pytest.mark.parametrize(("read", "text"), [
-    (config.from_toml, RUN), (config.from_toml, RULE), (grids.sweep_from_toml, GRID),
-    (grids.sweep_from_toml, '[vary]\nstrategy = ["dsgd", "mine.py:Rule"]\n'),
-    (cellfile.cells_from_toml, CELLS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (config.from_toml, RUN),
+        (config.from_toml, RULE),
+        (grids.sweep_from_toml, GRID),
+        (grids.sweep_from_toml, '[vary]\nstrategy = ["dsgd", "mine.py:Rule"]\n'),
+        (cellfile.cells_from_toml, CELLS),
+    ],
+)
 def test_python_executes_it_with_trust_code_alone(read: object, text: str, folder: Path) -> None:
     assert callable(read)
     Path("a.toml").write_text(text)

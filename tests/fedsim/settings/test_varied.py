@@ -34,9 +34,10 @@ def test_doctests() -> None:
 def test_values_are_split_outside_of_parentheses_and_quotes() -> None:
     given = ["partition='dirichlet(0.1)',iid", "--batch-size=8,16", 'network="up=5Mbit, x",4g']
     assert variations.parse_vary(given) == {
-        "partition": ["dirichlet(0.1)", "iid"], "batch_size": ["8", "16"],
+        "partition": ["dirichlet(0.1)", "iid"],
+        "batch_size": ["8", "16"],
         "network": ["up=5Mbit, x", "4g"],
-    }  # fmt: skip
+    }
 
 
 def test_every_combination_is_a_cell_with_a_reference_of_its_own() -> None:
@@ -91,8 +92,10 @@ def test_a_cell_that_is_the_reference_is_not_run_twice() -> None:
 def test_methods_without_a_fraction_run_at_their_own() -> None:
     found = names(gradient=[0.1, 0.01], vary={"method": ["sbc", "sign(0.003)"]}, baseline=False)
     assert found == [
-        "n10-p0.1-s0-method-sbc", "n10-p0.01-s0-method-sbc", "n10-p1-s0-method-sign-0.003",
-    ]  # fmt: skip
+        "n10-p0.1-s0-method-sbc",
+        "n10-p0.01-s0-method-sbc",
+        "n10-p1-s0-method-sign-0.003",
+    ]
     with pytest.raises(UsageError, match="--gradient is 0.1 and method .* has no place"):
         names(vary={"method": ["cnat", "sign(0.003)"]})
 
@@ -159,8 +162,9 @@ def test_a_setting_of_strategies_is_that_of_each_which_is_varied(how: str, typed
         assert isinstance(made, SweepConfig)
         grid = made
     assert {cell.config.strategy for cell in grid.cells()} == {
-        "fedadam(server_lr=0.5)", "fedavgm(server_lr=0.5)"
-    }  # fmt: skip
+        "fedadam(server_lr=0.5)",
+        "fedavgm(server_lr=0.5)",
+    }
     refused = typed("sweep", "--vary", "strategy=dsgd,fedadam", "--server-lr", "0.5")
     assert "--server-lr is 0.5: it belongs to" in refused.err
     assert "--strategy is 'dsgd'" in refused.err
@@ -174,10 +178,12 @@ CONFIGS = {
     ),
     "methods": SweepConfig(SBC, (10,), (0.1,), vary={"method": ["raw", "sbc"]}),
     "differences": SweepConfig(
-        RunConfig(method="ef21(topk(0.01) | float32)", strategy="ef21"), (10,), (),
+        RunConfig(method="ef21(topk(0.01) | float32)", strategy="ef21"),
+        (10,),
+        (),
         vary={"method": ["ef21(topk(0.01) | float32)", "ef21(topk(0.1) | float32)"]},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)

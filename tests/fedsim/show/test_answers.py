@@ -37,18 +37,25 @@ def of(label: str, bits: list[float], metric: list[float], **more: Any) -> pd.Da
     return rounds_of(label, bits, metric, run=f"{label}-{[*cell.values()]}", **more)
 
 
-ROUNDS = pd.concat([
-    of("a", [10, 20, 30], [0.5, 0.4, 0.9]), of("a", [5, 25], [0.2, 0.7], gradient=0.01),
-    of("b", [8, 40], [0.6, 0.8]),
-])  # fmt: skip
+ROUNDS = pd.concat(
+    [
+        of("a", [10, 20, 30], [0.5, 0.4, 0.9]),
+        of("a", [5, 25], [0.2, 0.7], gradient=0.01),
+        of("b", [8, 40], [0.6, 0.8]),
+    ]
+)
 """Two cells of `a`, and one of `b`."""
 
 
 def test_bits_so_far_are_the_cohorts_means_added_up_run_by_run() -> None:
     """80 of 4, 60 of 2, 30 of 3: 20, 50, 60; the next run begins anew."""
-    rounds = pd.DataFrame({
-        "run": ["a", "a", "a", "b"], "clients": [4, 2, 3, 1], "up_wire_bits": [80, 60, 30, 7],
-    })  # fmt: skip
+    rounds = pd.DataFrame(
+        {
+            "run": ["a", "a", "a", "b"],
+            "clients": [4, 2, 3, 1],
+            "up_wire_bits": [80, 60, 30, 7],
+        }
+    )
     assert bits_so_far(rounds, "up_wire_bits").tolist() == [20, 50, 60, 7]
 
 
@@ -81,10 +88,13 @@ def test_a_budget_of_the_total_counts_both_ways() -> None:
 
 def test_of_equal_metrics_that_of_fewer_bits_is_the_answer() -> None:
     """Cells of `a` end with 0.8 by 30 and by 25 bits; `b` has 0.8 by 10 and stands before `a`."""
-    rounds = pd.concat([
-        of("a", [30], [0.8], temporal=1), of("a", [20, 25], [0.8, 0.8], temporal=2),
-        of("b", [10], [0.8]),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            of("a", [30], [0.8], temporal=1),
+            of("a", [20, 25], [0.8, 0.8], temporal=2),
+            of("b", [10], [0.8]),
+        ]
+    )
     best = fedsim.best(rounds, 100)
     assert best["label"].tolist() == ["b", "a"] and best["up_wire_bits"].tolist() == [10, 25]
     assert best["temporal"].tolist() == [1, 2] and best["iteration"].tolist() == [1, 2]
@@ -95,9 +105,12 @@ def test_a_cell_s_last_evaluation_counts_and_not_its_best() -> None:
 
     Which of many noisy cells had the greatest maximum says nothing of where to stop.
     """
-    rounds = pd.concat([
-        of("a", [10, 20, 30], [0.6, 0.95, 0.6]), of("a", [10, 20, 30], [0.8] * 3, temporal=2),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            of("a", [10, 20, 30], [0.6, 0.95, 0.6]),
+            of("a", [10, 20, 30], [0.8] * 3, temporal=2),
+        ]
+    )
     (row,) = fedsim.best(rounds, 30).to_dict("records")
     assert (row["temporal"], row["metric"], row["up_wire_bits"]) == (2, 0.8, 30)
     (drawn,) = budgets(rounds, True)
@@ -116,15 +129,18 @@ def test_the_report_and_the_search_judge_a_run_alike() -> None:
 
 def test_seeds_are_shown_and_cells_of_unequal_seeds_marked() -> None:
     """Of `a` seed 2 failed, which left one seed of n = 2; `b` has three; deviations 0.1."""
-    rounds = pd.concat([
-        of("a", [10], [0.9], temporal=2),
-        *(of("b", [10], [0.7 + 0.1 * k], seed=k) for k in range(3)),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            of("a", [10], [0.9], temporal=2),
+            *(of("b", [10], [0.7 + 0.1 * k], seed=k) for k in range(3)),
+        ]
+    )
     best = fedsim.best(rounds, 100)
     assert best[["seeds", "most_seeds"]].to_numpy().tolist() == [[1, 3], [3, 3]]
     assert [row[3] for row in texts(best, "accuracy")[1]] == [
-        "0.9000 (1 of 3)", "0.8000 ± 0.1000 (3)",
-    ]  # fmt: skip
+        "0.9000 (1 of 3)",
+        "0.8000 ± 0.1000 (3)",
+    ]
 
 
 def test_seeds_count_with_their_means_where_all_have_come() -> None:
@@ -133,9 +149,12 @@ def test_seeds_count_with_their_means_where_all_have_come() -> None:
     Within 13 bits seed 1 has none; within 14 they are at 0.5 and 0.7, within 29 at 0.9 and 0.7, and
     within 40 at 0.9 and 0.8. Deviations sqrt 0.02 and sqrt 0.005.
     """
-    rounds = pd.concat([
-        of("a", [10, 20], [0.5, 0.9]), of("a", [14, 40], [0.7, 0.8], seed=1),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            of("a", [10, 20], [0.5, 0.9]),
+            of("a", [14, 40], [0.7, 0.8], seed=1),
+        ]
+    )
     none, low, some, high = (fedsim.best(rounds, bits).iloc[0] for bits in (13, 14, 29, 40))
     assert np.isnan(none["metric"])
     assert (low["metric"], low["up_wire_bits"], low["seeds"]) == (pytest.approx(0.6), 12, 2)
@@ -146,9 +165,12 @@ def test_seeds_count_with_their_means_where_all_have_come() -> None:
 
 
 def test_a_seed_stands_at_its_last_evaluation_where_a_round_was_not_evaluated() -> None:
-    rounds = pd.concat([
-        of("a", [10, 20], [0.5, 0.9]), of("a", [10, 20], [0.7, np.nan], seed=1),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            of("a", [10, 20], [0.5, 0.9]),
+            of("a", [10, 20], [0.7, np.nan], seed=1),
+        ]
+    )
     (row,) = fedsim.best(rounds, 100).to_dict("records")
     assert row["metric"] == pytest.approx(0.8) and row["up_wire_bits"] == 15
     with pytest.raises(UsageError, match="several runs of a, n = 1, p = 0.1, seed 0: choose one"):
@@ -190,26 +212,38 @@ def reached(method: str, bits: list[float], metric: list[float], end: float) -> 
 
 def test_leaders_by_hand() -> None:
     """`a` leads from 10 bits, `b` from 20 with 0.6, `a` again from 40 with 0.9; it ends at 50."""
-    led = leaders([
-        reached("a", [10, 40], [0.5, 0.9], 50), reached("b", [20], [0.6], 60),
-    ], True)  # fmt: skip
+    led = leaders(
+        [
+            reached("a", [10, 40], [0.5, 0.9], 50),
+            reached("b", [20], [0.6], 60),
+        ],
+        True,
+    )
     assert led == [(10, 20, "a"), (20, 40, "b"), (40, 50, "a")]
 
 
 def test_a_leader_that_gets_worse_is_overtaken() -> None:
     """`a` has 0.9 from 20 bits on and 0.5 from 30 on; `b` has 0.7. Back at `a` nobody leads, for it
     had ended."""
-    led = leaders([
-        reached("a", [20, 30], [0.9, 0.5], 35), reached("b", [10, 40], [0.7, 0.4], 60),
-    ], True)  # fmt: skip
+    led = leaders(
+        [
+            reached("a", [20, 30], [0.9, 0.5], 35),
+            reached("b", [10, 40], [0.7, 0.4], 60),
+        ],
+        True,
+    )
     assert led == [(10, 20, "b"), (20, 30, "a"), (30, 40, "b")]
 
 
 def test_a_leader_leads_no_further_than_it_was_run() -> None:
     """`a` ended at 15; until `b` is better at 30, nobody leads. Of equals the one of fewer bits."""
-    led = leaders([
-        reached("a", [10], [0.5], 15), reached("b", [20, 30], [0.5, 0.6], 40),
-    ], True)  # fmt: skip
+    led = leaders(
+        [
+            reached("a", [10], [0.5], 15),
+            reached("b", [20, 30], [0.5, 0.6], 40),
+        ],
+        True,
+    )
     assert led == [(10, 15, "a"), (30, 40, "b")]
     low = leaders([reached("a", [10], [5.0], 90), reached("b", [20], [4.0], 60)], False)
     assert low == [(10, 20, "a"), (20, 60, "b")]
@@ -296,7 +330,7 @@ def test_the_page_opens_with_how_the_best_cell_ends() -> None:
     dense = [
         make_cell(1, 1, 0.97, seed=seed, up_wire_bits=1000.0, down_wire_bits=1000.0)
         for seed in (0, 1)
-    ]  # fmt: skip
+    ]
     cells = [
         make_cell(10, 0.1, metric, seed=seed, up_wire_bits=10.0, down_wire_bits=100.0)
         for seed, metric in enumerate((0.94, 0.96))

@@ -41,8 +41,10 @@ def test_a_table_has_a_row_a_cell() -> None:
 def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
     runs = runs_of(seeds())
     assert table(runs, columns=["seed", "metric"]).splitlines()[5:] == [
-        "| 0 | 0.9000 |", "| 1 | 0.9200 |", "| 2 | 0.9700 |",
-    ]  # fmt: skip
+        "| 0 | 0.9000 |",
+        "| 1 | 0.9200 |",
+        "| 2 | 0.9700 |",
+    ]
     assert len(table(runs, "csv").splitlines()) == 7
     assert "±" not in table(runs[runs["seed"] == 0])
 
@@ -91,9 +93,11 @@ def test_averages_over_seeds_by_hand() -> None:
     A third failed; its numbers are no part of it.
     """
     cells = [
-        cell(10, 0.1, 0.5, 10.0), cell(10, 0.1, 0.9, 20.0, seed=1),
-        cell(10, 0.1, 0.1, 99.0, seed=2, status="failed"), cell(20, 0.1, 0.4),
-    ]  # fmt: skip
+        cell(10, 0.1, 0.5, 10.0),
+        cell(10, 0.1, 0.9, 20.0, seed=1),
+        cell(10, 0.1, 0.1, 99.0, seed=2, status="failed"),
+        cell(20, 0.1, 0.4),
+    ]
     first, second = over_seeds(runs_of(cells)).to_dict("records")
     assert (first["metric"], first["seeds"]) == (pytest.approx(0.7), 2)
     assert first["metric_sd"] == pytest.approx(0.08**0.5) and first["up_wire_bits"] == 15
@@ -109,9 +113,11 @@ def test_a_cell_that_failed_with_every_seed_keeps_its_row() -> None:
 
 def test_a_plane_has_means_deviations_and_numbers() -> None:
     cells = [
-        cell(10, 0.1, 0.5), cell(10, 0.1, 0.9, seed=1), cell(20, 0.01, 0.4),
+        cell(10, 0.1, 0.5),
+        cell(10, 0.1, 0.9, seed=1),
+        cell(20, 0.01, 0.4),
         cell(20, 0.1, np.nan, status="failed"),
-    ]  # fmt: skip
+    ]
     grid = plane(runs_of(cells))
     assert (grid.temporals, grid.gradients) == ((10, 20), (0.1, 0.01))
     assert grid.values[0, 0] == pytest.approx(0.7) and grid.values[1, 1] == 0.4

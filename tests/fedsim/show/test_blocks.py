@@ -33,9 +33,10 @@ def three(tmp_path: Path) -> list[Path]:
     swing = [0.01, -0.01, 0.01, -0.01, 0.0]
     parts = [[x - less + s for x, s in zip(base, swing, strict=True)] for less in (0.1, 0.2)]
     return [
-        lot(tmp_path / "a", SBC, base), lot(tmp_path / "b", TOPK, parts[0]),
+        lot(tmp_path / "a", SBC, base),
+        lot(tmp_path / "b", TOPK, parts[0]),
         lot(tmp_path / "c", QSGD, parts[1]),
-    ]  # fmt: skip
+    ]
 
 
 def test_three_folders_are_compared(three: list[Path]) -> None:
@@ -95,9 +96,11 @@ def test_runs_that_cannot_be_one_table_are_refused(three: list[Path], tmp_path: 
 
 
 def test_the_command_answers(
-    three: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    three: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     csv, figure = tmp_path / "pairs.csv", tmp_path / "ranks.png"
     files = ["--csv", str(csv), "--figure", str(figure)]
@@ -108,8 +111,10 @@ def test_the_command_answers(
     assert "accuracy up difference" in out  # headings: bits count upstream
     pairs = pd.read_csv(csv)
     assert pairs[["first", "other"]].to_numpy().tolist() == [
-        ["sbc", "gradient_dropping"], ["sbc", QSGD], ["gradient_dropping", QSGD],
-    ]  # fmt: skip
+        ["sbc", "gradient_dropping"],
+        ["sbc", QSGD],
+        ["gradient_dropping", QSGD],
+    ]
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert main(["compare", *map(str, three), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -133,8 +138,10 @@ def test_wrong_flags_are_refused_before_any_file(
 ) -> None:
     folders, csv = [str(path) for path in three], tmp_path / "pairs.csv"
     for more, why in (
-        (["--reference", "dens"], "dens"), (["--margin", "-1"], "margin is -1"),
-        (["--budget", "2Mbits"], "2Mbits"), (["--csv", str(tmp_path)], "--csv"),
+        (["--reference", "dens"], "dens"),
+        (["--margin", "-1"], "margin is -1"),
+        (["--budget", "2Mbits"], "2Mbits"),
+        (["--csv", str(tmp_path)], "--csv"),
         (["--figure", str(tmp_path / "no" / "x.png")], "--figure"),
     ):
         assert main(["compare", *folders, "--csv", str(csv), *more]) == 2

@@ -33,8 +33,15 @@ def test_the_bars_sum_to_wire_with_buffers(
     bars = {bar.name: bar for bar in made.marks}
     assert list(bars) == ["header", "position", "value", "side", "buffers"]
     for place, (_, run) in enumerate(runs.iterrows()):
-        parts = run[["up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
-                     "up_buffer_bits"]]  # fmt: skip
+        parts = run[
+            [
+                "up_header_bits",
+                "up_position_bits",
+                "up_value_bits",
+                "up_side_bits",
+                "up_buffer_bits",
+            ]
+        ]
         assert parts.sum() == run["up_wire_bits"] and parts["up_buffer_bits"] > 0
         for bar, bits in zip(bars.values(), parts, strict=True):
             share = bar.x[place] - bar.start[place]

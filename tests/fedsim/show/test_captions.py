@@ -24,10 +24,12 @@ SAID = " With Flower's framing (up_message_bits) uploads are ×2.50 to ×8.00 as
 
 def two() -> pd.DataFrame:
     """A run whose messages are 8 times as long as their payloads, and one with 2.5 times."""
-    return runs_of([
-        make_cell(1, 0.1, 0.9, 1e3, ratio_wire=200.0, up_message_bits=8e3, down_wire_bits=9e3),
-        make_cell(2, 0.1, 0.8, 4e3, ratio_wire=100.0, up_message_bits=10e3, down_wire_bits=9e3),
-    ])
+    return runs_of(
+        [
+            make_cell(1, 0.1, 0.9, 1e3, ratio_wire=200.0, up_message_bits=8e3, down_wire_bits=9e3),
+            make_cell(2, 0.1, 0.8, 4e3, ratio_wire=100.0, up_message_bits=10e3, down_wire_bits=9e3),
+        ]
+    )
 
 
 @pytest.mark.parametrize("columns", [("up_wire_bits",), ("ratio_wire", "up_content_bits")])
@@ -60,10 +62,11 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     write_page(tmp_path / "run")
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     texts = {
-        "terminal": table_caption(results.runs, ["up_wire_bits"]), "page": page,
+        "terminal": table_caption(results.runs, ["up_wire_bits"]),
+        "page": page,
         "paper": paper_table(results.runs),
         "best": str(best_table(results, 1e9, 200).renderables[-1]),
-    }  # fmt: skip
+    }
     for name, text in texts.items():
         flat = re.sub(r"\s+", " ", text.replace(r"$\times$", "×").replace("&#x27;", "'"))
         assert "payloads" in flat and "whole messages" not in flat, name

@@ -39,9 +39,12 @@ def test_by_default_none_of_them_is_there(tmp_path: Path) -> None:
 
 
 SAID: dict[str, Any] = {
-    "up_share": 0.0123, "up_wire_bits_per_client": 7810.0, "failures": 4,
-    "failure_reasons": "MemoryError: no <room> x 4", "failed_up_bits": 5550,
-}  # fmt: skip
+    "up_share": 0.0123,
+    "up_wire_bits_per_client": 7810.0,
+    "failures": 4,
+    "failure_reasons": "MemoryError: no <room> x 4",
+    "failed_up_bits": 5550,
+}
 
 
 @pytest.mark.parametrize("width", [100, 220])
@@ -66,6 +69,7 @@ def test_which_columns_say_something() -> None:
     a client of every round."""
     runs = pd.DataFrame({"gradient": [0.5, 0.5, 0.5, 1.0], "up_share": [0.54, 0.5625, 0.4, np.nan]})
     assert sends_other_shares(runs).tolist() == [False, True, True, False]
-    bits = pd.DataFrame({"up_wire_bits": [10.0, 10.0, 10.0],
-                         "up_wire_bits_per_client": [10.0, 5.0, np.nan]})  # fmt: skip
+    bits = pd.DataFrame(
+        {"up_wire_bits": [10.0, 10.0, 10.0], "up_wire_bits_per_client": [10.0, 5.0, np.nan]}
+    )
     assert sends_less_per_client(bits).tolist() == [False, True, False]

@@ -20,9 +20,14 @@ __all__ = ["make_task"]  # the fixture
 def test_a_sweep_over_local_epochs(make_task: Any, tmp_path: Path) -> None:
     task = make_task(partition="linear")
     grid = SweepConfig.of(
-        task=task, method="topk({p}) | float32 | golomb", rounds=2, local_epochs=[1, 3],
-        gradient=[0.5, 0.1], evaluate_every=1, seeds=2,
-    )  # fmt: skip
+        task=task,
+        method="topk({p}) | float32 | golomb",
+        rounds=2,
+        local_epochs=[1, 3],
+        gradient=[0.5, 0.1],
+        evaluate_every=1,
+        seeds=2,
+    )
     sweep(grid, tmp_path / "sweep", progress=False)
     results = load(tmp_path / "sweep")
     assert VARIANT not in results.runs.columns
@@ -31,8 +36,10 @@ def test_a_sweep_over_local_epochs(make_task: Any, tmp_path: Path) -> None:
     assert (plane.temporals, plane.symbol) == ((1, 3), "E") and plane.done.min() == 2
     assert summary_texts(results.runs)[0][0] == "E"
     labels = {cell_label(line.cell) for line in curve_lines(results.rounds, "iteration", "metric")}
-    assert labels == {"E = 1, p = 1 (dense)", *(f"E = {e}, p = {p}" for e in (1, 3)
-                                                for p in ("0.5", "0.1"))}  # fmt: skip
+    assert labels == {
+        "E = 1, p = 1 (dense)",
+        *(f"E = {e}, p = {p}" for e in (1, 3) for p in ("0.5", "0.1")),
+    }
     page = (tmp_path / "sweep" / "report.html").read_text(encoding="utf-8")
     body = page[page.index("<body>") :]
     assert "local epochs per round E" in body and "communication delay" not in body

@@ -33,10 +33,14 @@ def test_wilsons_interval_by_hand() -> None:
 
 def test_one_seed_has_the_interval_of_its_test_samples() -> None:
     """0.950 and 0.945 of 600: z = 0.005 / 0.0129. 0.70 is 12 deviations away."""
-    runs = runs_of([
-        cell(10, 0.1, 0.95, scored_samples=600), cell(10, 0.01, 0.945, scored_samples=600),
-        cell(10, 0.001, 0.7, scored_samples=600), cell(1, 1, 0.99, scored_samples=600),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            cell(10, 0.1, 0.95, scored_samples=600),
+            cell(10, 0.01, 0.945, scored_samples=600),
+            cell(10, 0.001, 0.7, scored_samples=600),
+            cell(1, 1, 0.99, scored_samples=600),
+        ]
+    )
     assert headline(runs) == (
         "Best of 3: n = 10, p = 0.1, accuracy 0.9500 (0.9295 to 0.9648: 95 %, 600 test samples, "
         "one seed). It and n = 10, p = 0.01 cannot be told apart: one seed says nothing of "
@@ -52,9 +56,13 @@ def test_several_seeds_have_their_own_interval() -> None:
     best = [0.94, 0.96, 0.95, 0.97, 0.93]
     second = [x - d for x, d in zip(best, (0.025, -0.015, 0.025, -0.015, 0.005), strict=True)]
     third = [x - d for x, d in zip(best, (0.21, 0.19, 0.21, 0.19, 0.2), strict=True)]
-    runs = runs_of([
-        *seeds(10, 0.1, *best), *seeds(10, 0.01, *second), *seeds(10, 0.001, *third),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            *seeds(10, 0.1, *best),
+            *seeds(10, 0.01, *second),
+            *seeds(10, 0.001, *third),
+        ]
+    )
     told = headline(runs)
     half = 2.7764 * 0.0158114 / sqrt(5)
     assert f"n = 10, p = 0.1, accuracy 0.9500 ± {half:.4f} (95 % interval, 5 seeds)." in told
@@ -86,9 +94,9 @@ def test_nothing_is_said_without_a_metric_or_of_two_runs_of_a_seed() -> None:
 
 def test_colours_span_a_cells_interval() -> None:
     """0.950 and 0.945 of 600 test samples are half a point apart; an interval is 3.5 wide."""
-    runs = runs_of([
-        cell(10, p, metric, scored_samples=600) for p, metric in ((0.1, 0.95), (0.01, 0.945))
-    ])  # fmt: skip
+    runs = runs_of(
+        [cell(10, p, metric, scored_samples=600) for p, metric in ((0.1, 0.95), (0.01, 0.945))]
+    )
     shades = heat(runs).shades
     low, high = wilson(0.9475, 600)
     assert shades.widened and shades.high - shades.low == pytest.approx(high - low)
@@ -111,9 +119,12 @@ def test_the_width_of_seeds_is_by_their_median_deviation() -> None:
 def test_the_front_has_intervals() -> None:
     """Deviations 0.01 and 0.03, median 0.02, four degrees of freedom: t = 2.7764. The first cell
     has the half width of the median, the other that of its own, which ends at 1."""
-    runs = runs_of([
-        *seeds(10, 0.1, 0.69, 0.70, 0.71, bits=10.0), *seeds(10, 0.01, 0.94, 0.97, 1.0, bits=1.0),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            *seeds(10, 0.1, 0.69, 0.70, 0.71, bits=10.0),
+            *seeds(10, 0.01, 0.94, 0.97, 1.0, bits=1.0),
+        ]
+    )
     half = 2.7764 * 0.02 / sqrt(3)
     assert ends(runs)[0.7] == pytest.approx((0.7 - half, 0.7 + half), abs=1e-4)
     assert ends(runs)[0.97] == pytest.approx((0.97 - 1.5 * half, 1), abs=1e-4)

@@ -87,7 +87,7 @@ def test_equal_figures_are_equal_and_share_no_id_with_others() -> None:
 
 
 def test_names_are_text_as_users_wrote_them() -> None:
-    evil = "</svg><script>$x_1$ 0.123456 id=\"a\" 漢"
+    evil = '</svg><script>$x_1$ 0.123456 id="a" 漢'
     element = chart_svg(chart(name=evil, texts=[evil, evil]), "a")
     page = Page(element)
     assert "script" not in {tag for tag, _ in page.tags}

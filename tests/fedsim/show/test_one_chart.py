@@ -28,7 +28,7 @@ def test_a_drawing_has_the_points_and_names_of_its_chart(both: Results, name: st
         "curves": lambda: figures.curves_chart(both.rounds, "up_bits"),
         "budget": lambda: figures.budget_chart(both.rounds),
         "pareto": lambda: figures.pareto_chart(both.runs),
-    }[name]()  # fmt: skip
+    }[name]()
     axes = paper.drawn(chart)
     there = [marks for marks in chart.marks if len(marks.x)]
     drawn = [line for line in axes.lines if len(line.get_xdata())]
@@ -47,18 +47,27 @@ def test_a_drawing_has_the_points_and_names_of_its_chart(both: Results, name: st
 def test_a_target_and_a_limit_cross_a_drawing() -> None:
     marks = [Marks(x=[1e3, 1e5], y=[0.2, 0.9], look=Look("#0072b2", 0, 0), name="a", texts="ab")]
     chart = Chart(
-        title="", x=Axis("sent (bit)", "bits"), y=Axis("accuracy", metric="accuracy"), marks=marks,
-        at_x=2e4, at_y=0.8,
-    )  # fmt: skip
+        title="",
+        x=Axis("sent (bit)", "bits"),
+        y=Axis("accuracy", metric="accuracy"),
+        marks=marks,
+        at_x=2e4,
+        at_y=0.8,
+    )
     upright, level = paper.drawn(chart).lines[1:]
     assert list(upright.get_xdata()) == [2e4, 2e4] and list(level.get_ydata()) == [0.8, 0.8]
 
 
 def test_hollow_marks_are_hollow(tmp_path: Path) -> None:
     marks = Marks(
-        x=[1.0, 2.0, 3.0], y=[1.0, 2.0, 3.0], kind="points", look=Look("#0072b2", 0, 1), name="a",
-        hollow=[False, True, False], texts="abc",
-    )  # fmt: skip
+        x=[1.0, 2.0, 3.0],
+        y=[1.0, 2.0, 3.0],
+        kind="points",
+        look=Look("#0072b2", 0, 1),
+        name="a",
+        hollow=[False, True, False],
+        texts="abc",
+    )
     chart = Chart(title="", x=Axis("x"), y=Axis("y"), marks=[marks])
     full, hollow = paper.drawn(chart).lines
     assert list(full.get_xdata()) == [1, 3] and list(hollow.get_xdata()) == [2]
@@ -72,7 +81,9 @@ def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:
     seconds, rates = Axis("", "seconds"), Axis("", "rates")
     assert [seconds.tick(x) for x in (0.01, 600, 172_800)] == ["10 ms", "10 min", "2 days"]
     assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == [
-        "1 kbit/s", "100 kbit/s", "10 Mbit/s",
-    ]  # fmt: skip
+        "1 kbit/s",
+        "100 kbit/s",
+        "10 Mbit/s",
+    ]
     assert Axis("", "bits").ticks(100, 200)[6:9] == [100, 200, 500]
     assert Axis("", metric="accuracy").limits == (-0.02, 1.02) and not Axis("", metric="x").limits

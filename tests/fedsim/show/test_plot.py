@@ -134,8 +134,9 @@ def test_what_does_not_lie_on_one_plane_is_refused() -> None:
 
 def test_the_method_is_told_as_it_was_typed() -> None:
     def texts_of(*typed: tuple[str, float]) -> str:
-        cells = [run(1, p, 0.5, method="raw" if p == 1 else f"x({p})", typed=form)
-                 for form, p in typed]  # fmt: skip
+        cells = [
+            run(1, p, 0.5, method="raw" if p == 1 else f"x({p})", typed=form) for form, p in typed
+        ]
         return method_text(runs_of(cells))
 
     assert texts_of(("raw", 1), ("topk({p}) | qsgd(256)", 0.01)) == "topk({p}) | qsgd(256)"

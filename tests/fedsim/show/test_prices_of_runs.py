@@ -16,19 +16,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "clients with work of their own": {"controller": "pace(0.05)"},
     "downloads of clients that drop out": {
         "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
-        "dropout": "before=0.3, after=0.3", "seed": 1,
+        "dropout": "before=0.3, after=0.3",
+        "seed": 1,
     },
     "clients that are away by chance": {"availability": 0.7},
     "updates that are refused": {"availability": 1, "max_norm": 0.3},
     "updates that are all refused": {
-        "availability": 1, "max_norm": 1e-9,
+        "availability": 1,
+        "max_norm": 1e-9,
         "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
     },
     "both": {
-        "controller": "link(0.5)", "method": "sbc", "dropout": "after=0.2", "seed": 1,
+        "controller": "link(0.5)",
+        "method": "sbc",
+        "dropout": "after=0.2",
+        "seed": 1,
         "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)

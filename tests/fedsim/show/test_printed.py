@@ -79,8 +79,9 @@ def fonts_that_fit(axes: Axes) -> set[float]:
         box = text.get_window_extent()
         # Two pixels: the layout may give an axis other ticks than it was made for.
         assert box.x0 >= -2 and box.x1 <= figure.bbox.x1 + 2, text
-    shown = sorted((t.get_window_extent() for t in figure.axes[0].get_xticklabels()),
-                   key=lambda box: box.x0)  # fmt: skip
+    shown = sorted(
+        (t.get_window_extent() for t in figure.axes[0].get_xticklabels()), key=lambda box: box.x0
+    )
     assert all(a.x1 <= b.x0 for a, b in zip(shown, shown[1:], strict=False))
     return {text.get_fontsize() for text in texts}
 
@@ -142,10 +143,14 @@ def test_names_that_would_cover_lines_stand_in_a_legend() -> None:
     """Fifteen lines cross the whole of a column, so there is no room within the axes."""
     steps, colours = np.arange(5.0), list(METHODS)
     lines = [
-        Marks(x=steps, y=(steps * (k + 1)) % 5, look=Look(colours[k % len(colours)], 0, 0),
-              name=f"line {k}")
+        Marks(
+            x=steps,
+            y=(steps * (k + 1)) % 5,
+            look=Look(colours[k % len(colours)], 0, 0),
+            name=f"line {k}",
+        )
         for k in range(15)
-    ]  # fmt: skip
+    ]
     lines += [Marks(x=steps / 4, y=steps, look=Look(colours[0], 0, 0), name="ends early")]
     axes = drawn(Chart(title="", x=Axis(), y=Axis(), marks=lines), style="paper")
     (legend,) = axes.figure.legends

@@ -60,8 +60,13 @@ def test_every_figure_draws_them(results: Results) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: Path) -> None:
-    config = SweepConfig.of(method="gradient_dropping", temporal=[1, 5], gradient=[1, 0.1],
-                            downlink="sbc(0.1)", iterations=10)  # fmt: skip
+    config = SweepConfig.of(
+        method="gradient_dropping",
+        temporal=[1, 5],
+        gradient=[1, 0.1],
+        downlink="sbc(0.1)",
+        iterations=10,
+    )
     run_cells(config.cells(), tmp_path)
     runs = load(tmp_path).runs
     assert "variant" not in runs.columns
@@ -75,10 +80,14 @@ def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: 
 
 def test_raw_cells_with_a_lossy_downlink_stand_beside_the_reference_of_several_methods() -> None:
     lossy = {"downlink": "per_tensor(cnat)"}
-    runs = runs_of([
-        make_cell(1, 1, 0.9, downlink="raw"), make_cell(1, 1, 0.8, **lossy),
-        make_cell(1, 0.1, 0.7, **lossy), make_cell(1, 0.1, 0.6, method="cnat", **lossy),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            make_cell(1, 1, 0.9, downlink="raw"),
+            make_cell(1, 1, 0.8, **lossy),
+            make_cell(1, 0.1, 0.7, **lossy),
+            make_cell(1, 0.1, 0.6, method="cnat", **lossy),
+        ]
+    )
     assert runs["label"].tolist() == ["dense", "raw", "sbc({p})", "cnat"]
     points = {point.cell.method: float(point.y[0]) for point in pareto_points(runs)}
     assert points == {"dense": 0.9, "raw": 0.8, "sbc({p})": 0.7, "cnat": 0.6}
@@ -91,9 +100,12 @@ def difference(*cells: dict[str, Any]) -> list[float]:
 def test_a_difference_is_from_the_reference_of_the_same_seed() -> None:
     """0.8 against 0.9 of seed 0, 0.85 against 0.8 of seed 1; seed 2 has none."""
     differences = difference(
-        make_cell(1, 1, 0.9), make_cell(1, 1, 0.8, seed=1), make_cell(10, 0.1, 0.8),
-        make_cell(10, 0.1, 0.85, seed=1), make_cell(10, 0.1, 0.7, seed=2),
-    )  # fmt: skip
+        make_cell(1, 1, 0.9),
+        make_cell(1, 1, 0.8, seed=1),
+        make_cell(10, 0.1, 0.8),
+        make_cell(10, 0.1, 0.85, seed=1),
+        make_cell(10, 0.1, 0.7, seed=2),
+    )
     assert differences[:4] == pytest.approx([0, 0, -0.1, 0.05]) and isnan(differences[4])
 
 
@@ -101,9 +113,11 @@ def test_what_is_no_reference() -> None:
     """raw at n = 10, a run that failed, one with a lossy downlink, and another task's."""
     own = make_cell(10, 0.1, 0.8)
     others = (
-        make_cell(10, 1, 0.9), make_cell(1, 1, 0.9, status="failed"),
-        make_cell(1, 1, 0.9, downlink="per_tensor(cnat)"), make_cell(1, 1, 0.9, task="other"),
-    )  # fmt: skip
+        make_cell(10, 1, 0.9),
+        make_cell(1, 1, 0.9, status="failed"),
+        make_cell(1, 1, 0.9, downlink="per_tensor(cnat)"),
+        make_cell(1, 1, 0.9, task="other"),
+    )
     for other in others:
         assert isnan(difference(other, own)[1])
     assert difference(make_cell(1, 1, 0.9, downlink="raw"), own)[1] == pytest.approx(-0.1)

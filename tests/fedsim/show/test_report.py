@@ -74,9 +74,20 @@ def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links == [f"#{key}" for key in headings]
     assert headings == [
-        "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
-        "layers", "failed", "settings", "versions",
-    ]  # fmt: skip
+        "terms",
+        "budget",
+        "front",
+        "iterations",
+        "bits",
+        "metric",
+        "ratio",
+        "summary",
+        "split",
+        "layers",
+        "failed",
+        "settings",
+        "versions",
+    ]
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert ("html", {"lang": "en"}) in page.tags
@@ -121,9 +132,16 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     for k, (temporal, gradient, failed) in enumerate([(1, 1, 0), (10, 0.1, 0), (10, 0.01, 1)]):
         folder = tmp_path / "cells" / f"c{k}<b>"
         make_run(
-            folder, temporal, gradient, failed=bool(failed), task=evil, method=f"m{evil}",
-            metric_name=f"acc{evil}", data_source=evil, error=evil if failed else None,
-        )  # fmt: skip
+            folder,
+            temporal,
+            gradient,
+            failed=bool(failed),
+            task=evil,
+            method=f"m{evil}",
+            metric_name=f"acc{evil}",
+            data_source=evil,
+            error=evil if failed else None,
+        )
         (folder / "environment.json").write_text(json.dumps({evil: [evil]}))
         if failed:
             (folder / "error.txt").write_text(evil)
@@ -217,9 +235,14 @@ def test_a_reference_that_failed_is_not_missing(tmp_path: Path) -> None:
 
 def test_what_trained_the_models_comes_first_with_whose_default_it_is(tmp_path: Path) -> None:
     trained = {
-        "optimizer": "SGD", "lr": 0.02, "momentum": None, "lr_steps": [[5, 0.1]], "clients": 4,
-        "cohort": 4, "strategy": "dsgd",
-    }  # fmt: skip
+        "optimizer": "SGD",
+        "lr": 0.02,
+        "momentum": None,
+        "lr_steps": [[5, 0.1]],
+        "clients": 4,
+        "cohort": 4,
+        "strategy": "dsgd",
+    }
     make_sweep(tmp_path, (10,), (0.1,), settings=trained)
     make_run(tmp_path / "cells" / "fast", 10, 0.1, seed=1, settings=trained | {"lr": 0.5})
     file = tmp_path / "cells" / "fast" / "config.toml"

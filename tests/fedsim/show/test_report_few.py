@@ -110,9 +110,14 @@ def test_seeds_without_a_common_budget_have_no_curve_over_bits_or_time(tmp_path:
 
 @pytest.mark.parametrize(
     ("content", "named"),
-    [(b"seed,clients\n0,7\n", "clients is 7, and "), (b"seed,clients\n0,4,1,2\n", "row 1"),
-     (b"\xff\xfe", "utf-8"), (b'"' + b"x" * 2**18, "CSV"), (b"", "")],
-)  # fmt: skip
+    [
+        (b"seed,clients\n0,7\n", "clients is 7, and "),
+        (b"seed,clients\n0,4,1,2\n", "row 1"),
+        (b"\xff\xfe", "utf-8"),
+        (b'"' + b"x" * 2**18, "CSV"),
+        (b"", ""),
+    ],
+)
 def test_a_row_of_the_table_that_is_not_its_runs_is_named(
     content: bytes, named: str, tmp_path: Path
 ) -> None:

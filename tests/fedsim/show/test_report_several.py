@@ -36,9 +36,20 @@ def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> 
     shown = Page(write_page(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
     headings = [attributes.get("id") for tag, attributes in shown.tags if tag == "h2"]
     assert headings == [
-        "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
-        "layers", "failed", "settings", "versions",
-    ]  # fmt: skip
+        "terms",
+        "budget",
+        "front",
+        "iterations",
+        "bits",
+        "metric",
+        "ratio",
+        "summary",
+        "split",
+        "layers",
+        "failed",
+        "settings",
+        "versions",
+    ]
     ids = [str(attributes.get("id")) for _, attributes in shown.tags]
     assert {"chart-metric", "chart-metric-2", "chart-ratio-2", "chart-split-2"} <= set(ids)
     assert "digits: gradient_dropping, sbc" in shown.text

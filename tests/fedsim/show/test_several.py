@@ -34,8 +34,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_folders_are_read_together_and_the_shared_reference_once(both: Results) -> None:
     assert both.runs["label"].value_counts().to_dict() == {
-        "gradient_dropping": 4, "sbc": 4, "dense": 1,
-    }  # fmt: skip
+        "gradient_dropping": 4,
+        "sbc": 4,
+        "dense": 1,
+    }
     assert list(both.runs.index[:3]) == ["a/n1-p1-s0", "a/n1-p0.1-s0", "b/n1-p0.1-s0"]
     assert set(both.rounds["run"]) == set(both.runs.index) == set(both.folders)
     assert both.folders["b/n1-p0.1-s0"].parts[-3:] == ("b", "cells", "n1-p0.1-s0")
@@ -64,8 +66,10 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
     methods = ("dense", "a", "b")
     keys = [
         CellKey(n, p, method=m, dense=m == "dense")
-        for m in methods for n in (1, 5) for p in (1, 0.1)
-    ]  # fmt: skip
+        for m in methods
+        for n in (1, 5)
+        for p in (1, 0.1)
+    ]
     styles = looks(keys)
     assert styles[keys[0]].colour == "#000000"
     for method, colour in (("a", METHODS[0]), ("b", METHODS[1])):
@@ -97,8 +101,9 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     figure = plot.matrix(both.runs)
     panels = figure.figure.axes[:2]
     assert [axes.get_title(loc="left").splitlines()[0] for axes in panels] == [
-        "gradient_dropping", "sbc",
-    ]  # fmt: skip
+        "gradient_dropping",
+        "sbc",
+    ]
     first, two = (axes.collections[0] for axes in panels)
     assert first.get_clim() == two.get_clim() == (0, 1)
     assert min(first.get_array().min(), two.get_array().min()) == 0
@@ -114,11 +119,13 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
 
 def test_a_method_leads_no_further_than_it_was_run() -> None:
     """Nor is its line drawn further."""
-    rounds = pd.concat([
-        rounds_of("a", [10, 20], [0.5, 0.7]),
-        rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
-        rounds_of("c", [300, 900], [0.2, 0.9]),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            rounds_of("a", [10, 20], [0.5, 0.7]),
+            rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
+            rounds_of("c", [300, 900], [0.2, 0.9]),
+        ]
+    )
     led = leaders(budgets(rounds, higher=True), higher=True)
     assert led == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
     lines = plot.budget(rounds).lines

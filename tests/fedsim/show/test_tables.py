@@ -29,16 +29,30 @@ def printed(cells: list[dict[str, Any]], width: int, **more: Any) -> str:
 def test_bits_have_three_digits() -> None:
     counts = [0, 7, 999, 999.4, 999.6, 1234, 12_345, 999_499, 999_500, 13_794_560, 4.2e10, 3e15]
     assert [units.bits(count) for count in counts] == [
-        "0 bit", "7 bit", "999 bit", "999 bit", "1.00 kbit", "1.23 kbit", "12.3 kbit", "999 kbit",
-        "1.00 Mbit", "13.8 Mbit", "42.0 Gbit", "3000 Tbit",
-    ]  # fmt: skip
+        "0 bit",
+        "7 bit",
+        "999 bit",
+        "999 bit",
+        "1.00 kbit",
+        "1.23 kbit",
+        "12.3 kbit",
+        "999 kbit",
+        "1.00 Mbit",
+        "13.8 Mbit",
+        "42.0 Gbit",
+        "3000 Tbit",
+    ]
     assert units.bits(None) == units.bits(float("nan")) == ""
 
 
 def test_other_numbers() -> None:
     assert [units.ratio(x) for x in (1, 9.996, 35.14, 634.4, 24_935)] == [
-        "×1.00", "×10.0", "×35.1", "×634", "×24935",
-    ]  # fmt: skip
+        "×1.00",
+        "×10.0",
+        "×35.1",
+        "×634",
+        "×24935",
+    ]
     assert [units.digits(x) for x in (0.99998, 0.00232, 35.14)] == ["1.00", "0.00232", "35.1"]
     assert units.difference(-0.01234, "accuracy") == "-1.23"
     assert units.difference(0.5, "perplexity") == "+0.5"
@@ -75,14 +89,17 @@ def test_no_number_is_cut_off(tmp_path: Path, width: int, seeds: tuple[int, ...]
         start = [f"{done['seed']}"] if len(seeds) > 1 else []
         start += [f"{done['temporal']}", f"{done['gradient']:g}"]
         numbers = [
-            units.score(done["metric"], name), units.bits(done["up_wire_bits"]),
-            units.ratio(done["ratio_wire"]), units.ratio(both), "done",
+            units.score(done["metric"], name),
+            units.bits(done["up_wire_bits"]),
+            units.ratio(done["ratio_wire"]),
+            units.ratio(both),
+            "done",
             *([] if "p/n" in left else [units.plain(done["total_sparsity"])]),
             *([] if "up content" in left else [units.bits(done["up_content_bits"])]),
             *([] if "ratio up content" in left else [units.ratio(done["ratio_content"])]),
             *([] if "down content" in left else [units.bits(done["down_content_bits"])]),
             *([] if "seconds" in left else [units.seconds(done["seconds"])]),
-        ]  # fmt: skip
+        ]
         if done["seed"] == 0 and done is not dense:
             numbers.append(units.difference(done["metric"] - dense["metric"], name))
         begins = r"\s+".join(map(re.escape, start))

@@ -25,21 +25,31 @@ from tests.support.sweepmaker import rounds_of
 
 def clocked(label: str, seed: int, ends: list[float], metric: list[float]) -> pd.DataFrame:
     """Rounds of a run, with the clock and the metric at the end of each."""
-    return pd.DataFrame({
-        "task": "digits", "label": label, "temporal": 1, "gradient": 0.1, "seed": seed,
-        "run": f"{label}{seed}",
-        "round": range(1, len(ends) + 1), "metric": metric, "sim_end_seconds": ends,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "task": "digits",
+            "label": label,
+            "temporal": 1,
+            "gradient": 0.1,
+            "seed": seed,
+            "run": f"{label}{seed}",
+            "round": range(1, len(ends) + 1),
+            "metric": metric,
+            "sim_end_seconds": ends,
+        }
+    )
 
 
-ROUNDS = pd.concat([
-    clocked("both", 0, [10, 20, 30], [0.5, 0.9, 0.8]),  # there at 20 s, at exactly 0.9
-    clocked("both", 1, [10, 20, 40, 50], [0.5, 0.6, 0.95, 0.97]),  # there at 40 s
-    clocked("two", 0, [1, 2], [0.95, 0.96]),  # there at 1 s
-    clocked("two", 1, [1, 4], [0.5, 0.6]),  # never
-    clocked("two", 2, [1, 3], [0.5, 0.9]),  # there at 3 s
-    clocked("fast", 0, [5, 9], [np.nan, 0.9]),  # at 9 s; the first round was not scored
-])  # fmt: skip
+ROUNDS = pd.concat(
+    [
+        clocked("both", 0, [10, 20, 30], [0.5, 0.9, 0.8]),  # there at 20 s, at exactly 0.9
+        clocked("both", 1, [10, 20, 40, 50], [0.5, 0.6, 0.95, 0.97]),  # there at 40 s
+        clocked("two", 0, [1, 2], [0.95, 0.96]),  # there at 1 s
+        clocked("two", 1, [1, 4], [0.5, 0.6]),  # never
+        clocked("two", 2, [1, 3], [0.5, 0.9]),  # there at 3 s
+        clocked("fast", 0, [5, 9], [np.nan, 0.9]),  # at 9 s; the first round was not scored
+    ]
+)
 
 
 def test_a_cell_reaches_a_target_when_all_its_seeds_do() -> None:
@@ -81,11 +91,13 @@ def test_the_table_says_how_many_seeds_are_there() -> None:
 
 def test_the_page_s_sentence_tells_gaps_and_who_overtakes() -> None:
     """`a` is best from 1 to 2 s, where it ends; `b` from 5 s, `c` from 8 s."""
-    rounds = pd.concat([
-        rounds_of("a", [8, 9], [0.5, 0.7]).assign(sim_end_seconds=[1, 2]),
-        rounds_of("b", [8, 9, 10], [0.6, 0.8, 0.8]).assign(sim_end_seconds=[4, 5, 9]),
-        rounds_of("c", [8, 9], [0.5, 0.9]).assign(sim_end_seconds=[7, 8]),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            rounds_of("a", [8, 9], [0.5, 0.7]).assign(sim_end_seconds=[1, 2]),
+            rounds_of("b", [8, 9, 10], [0.6, 0.8, 0.8]).assign(sim_end_seconds=[4, 5, 9]),
+            rounds_of("c", [8, 9], [0.5, 0.9]).assign(sim_end_seconds=[7, 8]),
+        ]
+    )
     runs = pd.DataFrame({"status": "done"}, index=["a", "b", "c"])
     told = sentence(Results(runs, rounds, Path()))
     assert "clock: a from 1.00 s to 2.00 s, b from 5.00 s, c from 8.00 s. In between, " in told
@@ -126,14 +138,38 @@ def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any)
     rows, rounds, folders = [], [], {}
     for name, (up, metric) in bits.items():
         label, seed = name[:-1], int(name[-1])
-        rows.append({"run": name, "label": label, "temporal": 2, "gradient": 0.1, "seed": seed,
-                     "status": "done", "clients": 1, "task": "t", "higher_is_better": True})
+        rows.append(
+            {
+                "run": name,
+                "label": label,
+                "temporal": 2,
+                "gradient": 0.1,
+                "seed": seed,
+                "status": "done",
+                "clients": 1,
+                "task": "t",
+                "higher_is_better": True,
+            }
+        )
         count = len(metric)
-        rounds.append(pd.DataFrame({
-            "task": "t", "label": label, "temporal": 2, "gradient": 0.1, "seed": seed,
-            "run": name, "round": range(1, count + 1), "metric": metric, "local_iterations": 2,
-            "clients": 1, "train_seconds": 2.0, "higher_is_better": True,
-        }))  # fmt: skip
+        rounds.append(
+            pd.DataFrame(
+                {
+                    "task": "t",
+                    "label": label,
+                    "temporal": 2,
+                    "gradient": 0.1,
+                    "seed": seed,
+                    "run": name,
+                    "round": range(1, count + 1),
+                    "metric": metric,
+                    "local_iterations": 2,
+                    "clients": 1,
+                    "train_seconds": 2.0,
+                    "higher_is_better": True,
+                }
+            )
+        )
         folders[name] = tmp_path / name
         folders[name].mkdir()
         lines = [(number, 0, 60, up, 0, 0) for number in range(1, count + 1)]
@@ -141,7 +177,10 @@ def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any)
         table.to_parquet(folders[name] / "clients.parquet", index=False)
     runs = pd.DataFrame(rows).set_index("run")
     return Results(
-        runs, pd.concat(rounds, ignore_index=True), tmp_path, folders=folders,
+        runs,
+        pd.concat(rounds, ignore_index=True),
+        tmp_path,
+        folders=folders,
         configs={name: dict(given) for name in bits},
     )
 
@@ -152,10 +191,16 @@ def test_over_bandwidths_by_hand(tmp_path: Path) -> None:
 
     `c` is there with one seed of two and has no line.
     """
-    results = made(tmp_path, {
-        "a0": (100, [0.9, 0.9]), "a1": (100, [0.5, 0.95]), "b0": (50, [0.1, 0.9]),
-        "c0": (1, [0.99]), "c1": (1, [0.1]),
-    })  # fmt: skip
+    results = made(
+        tmp_path,
+        {
+            "a0": (100, [0.9, 0.9]),
+            "a1": (100, [0.5, 0.95]),
+            "b0": (50, [0.1, 0.9]),
+            "c0": (1, [0.99]),
+            "c1": (1, [0.1]),
+        },
+    )
     lines = times_over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
     assert lines.cells["label"].tolist() == ["a", "b"] and lines.rates.tolist() == [10, 100]
     assert lines.seconds.tolist() == [[18, 4.5], [14, 5]]
@@ -180,10 +225,15 @@ def test_priced_rounds_start_at_zero_with_each_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [{"deadline": "3s"}, {"ask": "3"}, {"availability": "onoff(3s, 4s)"},
-     {"controller": "pace(0.05)"}, {"controller": "link(0.5)"}],
+    [
+        {"deadline": "3s"},
+        {"ask": "3"},
+        {"availability": "onoff(3s, 4s)"},
+        {"controller": "pace(0.05)"},
+        {"controller": "link(0.5)"},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_time_decided_has_no_price(tmp_path: Path, setting: dict[str, str]) -> None:
     ((name, value),) = setting.items()
     results = made(tmp_path, {"a0": (100, [0.1])}, **setting)

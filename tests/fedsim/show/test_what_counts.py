@@ -30,16 +30,21 @@ TWO = r"of 2 tasks \(t, u\): give the folders, or the rows, of one of them"
 
 def test_a_figure_shows_one_task() -> None:
     """Of two methods no cell has two tasks, and yet accuracy and perplexity share no axis."""
-    rounds = pd.concat([
-        rounds_of("a", [10, 20], [0.5, 0.8]), rounds_of("b", [10, 20], [90.0, 30.0], task="u"),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            rounds_of("a", [10, 20], [0.5, 0.8]),
+            rounds_of("b", [10, 20], [90.0, 30.0], task="u"),
+        ]
+    )
     for draw in (plot.curves, plot.budget):
         with pytest.raises(UsageError, match=TWO):
             draw(rounds)
         draw(rounds[rounds["task"] == "t"])
     other = {"method": "topk(0.1)", "task": "u"}
-    runs = runs_of([cell(n, 0.1, m, task="t") for n, m in ((1, 0.9), (2, 0.8))]
-                   + [cell(n, 0.1, m, **other) for n, m in ((1, 90.0), (2, 80.0))])  # fmt: skip
+    runs = runs_of(
+        [cell(n, 0.1, m, task="t") for n, m in ((1, 0.9), (2, 0.8))]
+        + [cell(n, 0.1, m, **other) for n, m in ((1, 90.0), (2, 80.0))]
+    )
     for draw in (plot.pareto, plot.matrix):
         with pytest.raises(UsageError, match=TWO):
             draw(runs)
@@ -53,17 +58,23 @@ def test_a_page_and_a_price_to_a_target_show_one_task(
     make_run(tmp_path / "b", form=TOPK, perplexity=True, task="mnist")
     folders = [str(tmp_path / "a"), str(tmp_path / "b")]
     out = ["--out", str(tmp_path / "out")]
-    for command in (["report", *folders, *out], ["price", *folders, "--target", "0.9"],
-                    ["price", *folders, *out]):  # fmt: skip
+    for command in (
+        ["report", *folders, *out],
+        ["price", *folders, "--target", "0.9"],
+        ["price", *folders, *out],
+    ):
         assert main(command) == 2
         assert "of 2 tasks (digits, mnist): give the folders" in capsys.readouterr().err
     assert not (tmp_path / "out" / "times.csv").exists()
 
 
 def test_a_price_has_a_row_a_task() -> None:
-    rounds = pd.concat([
-        rounds_of("a", [10], [0.5]), rounds_of("a", [10], [90.0], task="u", run="b"),
-    ]).assign(sim_end_seconds=[2.0, 4.0])  # fmt: skip
+    rounds = pd.concat(
+        [
+            rounds_of("a", [10], [0.5]),
+            rounds_of("a", [10], [90.0], task="u", run="b"),
+        ]
+    ).assign(sim_end_seconds=[2.0, 4.0])
     priced = to_target(rounds, nan)
     assert priced["task"].tolist() == ["t", "u"] and priced["sim_seconds"].tolist() == [2, 4]
 
@@ -84,17 +95,23 @@ def test_seeds_of_unlike_rounds_are_read_between_their_evaluations() -> None:
 
 def test_a_seed_that_has_sent_nothing_counts_everywhere_as_in_best() -> None:
     """By 20 bits the seeds have 0.1 and 0.7; no axis of bits has a place for the 0 of the one."""
-    rounds = pd.concat([
-        rounds_of("m", [0, 0], [0.1, 0.1]), rounds_of("m", [10, 20], [0.5, 0.7], seed=1, run="b"),
-    ])  # fmt: skip
+    rounds = pd.concat(
+        [
+            rounds_of("m", [0, 0], [0.1, 0.1]),
+            rounds_of("m", [10, 20], [0.5, 0.7], seed=1, run="b"),
+        ]
+    )
     assert fedsim.best(rounds, 20)["metric"].tolist() == pytest.approx([0.4])
     (own,) = budgets(rounds, True)
     assert own.metric.tolist() == pytest.approx([0.3, 0.4]) and own.bits.tolist() == [10, 20]
     (line,) = curve_lines(rounds, "up_bits", "metric")
     assert line.x.tolist() == [5, 10] and line.y.tolist() == pytest.approx([0.3, 0.4])
-    runs = runs_of([
-        cell(1, 0.1, 0.1, up_wire_bits=0.0), cell(1, 0.1, 0.7, 20.0, seed=1),
-    ])  # fmt: skip
+    runs = runs_of(
+        [
+            cell(1, 0.1, 0.1, up_wire_bits=0.0),
+            cell(1, 0.1, 0.7, 20.0, seed=1),
+        ]
+    )
     (point,) = pareto_points(runs)
     assert (point.x[0], point.y[0]) == (10, pytest.approx(0.4))
 
@@ -152,10 +169,14 @@ def test_a_cell_of_fewer_seeds_says_so_where_it_is_the_best() -> None:
 
 
 def test_runs_that_were_stopped_are_in_no_table_for_a_paper() -> None:
-    runs = runs_of([
-        cell(1, 1, 0.95), cell(10, 0.1, 0.9), cell(20, 0.1, 0.8),
-        cell(10, 0.01, 0.93, status="stopped"),
-    ]).assign(down_wire_bits=8.0, clients=4, iterations=100)  # fmt: skip
+    runs = runs_of(
+        [
+            cell(1, 1, 0.95),
+            cell(10, 0.1, 0.9),
+            cell(20, 0.1, 0.8),
+            cell(10, 0.01, 0.93, status="stopped"),
+        ]
+    ).assign(down_wire_bits=8.0, clients=4, iterations=100)
     text = paper_table(runs, ["gradient", "metric"])
     assert "0.9300" not in text and r"\textbf{0.9000}" in text
     assert r"\label{tab:digits-" in text  # no blank

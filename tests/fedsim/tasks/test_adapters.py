@@ -35,10 +35,17 @@ def bert(hidden: int = 8, fill: float | None = None) -> nn.Module:
     """BERT with one layer and random weights."""
     from transformers import BertConfig, BertForSequenceClassification
 
-    made = BertForSequenceClassification(BertConfig(
-        vocab_size=WORDS, hidden_size=hidden, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, max_position_embeddings=8, num_labels=2,
-    ))  # fmt: skip
+    made = BertForSequenceClassification(
+        BertConfig(
+            vocab_size=WORDS,
+            hidden_size=hidden,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=8,
+            num_labels=2,
+        )
+    )
     if fill is not None:
         nn.init.constant_(made.bert.embeddings.word_embeddings.weight, fill)
     return made
@@ -132,9 +139,11 @@ def test_what_makes_no_task_is_refused(change, words):
 def test_a_config_that_does_not_fit_the_base_is_refused():
     peft = pytest.importorskip("peft", reason=WHY)
     task = from_peft(
-        lambda: nn.Linear(2, 2), peft.LoraConfig(target_modules=["query"]), get_task("digits"),
+        lambda: nn.Linear(2, 2),
+        peft.LoraConfig(target_modules=["query"]),
+        get_task("digits"),
         name="mine",
-    )  # fmt: skip
+    )
     with pytest.raises(UsageError, match="task mine: config is LoraConfig.*query"):
         task.model(None)
 

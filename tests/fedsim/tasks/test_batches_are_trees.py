@@ -57,8 +57,11 @@ def made(train: Any, **options: Any) -> Task:
 
 
 def ran(out: Path, task: Task, **settings: Any) -> Path:
-    run(RunConfig.of(task=task, **(SETTINGS | {"evaluate_every": 1} | settings)), out,
-        progress=False)  # fmt: skip
+    run(
+        RunConfig.of(task=task, **(SETTINGS | {"evaluate_every": 1} | settings)),
+        out,
+        progress=False,
+    )
     return out
 
 
@@ -115,8 +118,14 @@ def test_targets_may_be_several_too(tmp_path: Path) -> None:
 
 def test_an_encoder_learns_from_dicts(tmp_path: Path) -> None:
     """Rows of a tokenizer, and an output that has ``logits``; the defaults do."""
-    task = from_torch(partial(Sentences, 400), 0.25, Encoder, name="films", batch_size=16,
-                      optimizer=partial(Adam, lr=0.01))  # fmt: skip
+    task = from_torch(
+        partial(Sentences, 400),
+        0.25,
+        Encoder,
+        name="films",
+        batch_size=16,
+        optimizer=partial(Adam, lr=0.01),
+    )
     frame = rounds(
         ran(tmp_path, task, method="sbc(0.05)", temporal=10, iterations=60, evaluate_every=6)
     )
@@ -143,7 +152,7 @@ def test_a_table_s_columns_may_be_several_inputs() -> None:
     one = from_frame(frame, Joined, name="made", label="odd").load(None, False)
     data = from_frame(
         frame, Joined, name="made", label="odd", inputs={"x": "b", "more": ["a"]}
-    ).load(None, False)  # fmt: skip
+    ).load(None, False)
     assert [*data.train_x] == ["x", "more"] and data.train_count == 16
     assert torch.equal(data.train_x["more"], one.train_x[:, :1])
     assert torch.equal(data.test_x["x"], one.test_x[:, 1:])
@@ -205,15 +214,25 @@ def named(model: Callable[..., Any]) -> type[nn.Module]:
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("a dict", {"model": lambda: nn.Linear(6, 3)},
-         r"model\(\*\*x\).*fails.*train_x\['a'\] is float32 \(45, 2\), train_x\['b'\] is float32"),
+        (
+            "a dict",
+            {"model": lambda: nn.Linear(6, 3)},
+            r"model\(\*\*x\).*fails.*train_x\['a'\] is float32 \(45, 2\), "
+            r"train_x\['b'\] is float32",
+        ),
         ("a tuple", {"model": lambda: nn.Linear(6, 3)}, r"model\(\*x\), of build's model, fails"),
-        ("a dict", {"model": named(lambda out: {"scores": out["logits"]})},
-         r"loss\(model\(\*\*x\), y\) fails .* KeyError: 'logits'"),
-        ("a late class", {"model": named(lambda out: {"logits": out["logits"][:, :2]})},
-         "_y holds the classes 0 to 2, and build's model has 2 outputs"),
+        (
+            "a dict",
+            {"model": named(lambda out: {"scores": out["logits"]})},
+            r"loss\(model\(\*\*x\), y\) fails .* KeyError: 'logits'",
+        ),
+        (
+            "a late class",
+            {"model": named(lambda out: {"logits": out["logits"][:, :2]})},
+            "_y holds the classes 0 to 2, and build's model has 2 outputs",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_model_that_does_not_take_them(
     kind: str, options: dict[str, Any], words: str, tmp_path: Path
 ) -> None:

@@ -182,9 +182,11 @@ def test_every_crop_is_a_crop_and_half_are_mirrored() -> None:
     for image, around in zip(y, padded, strict=True):
         crops = [
             (top, left, mirrored)
-            for top in range(5) for left in range(5) for mirrored in (False, True)
+            for top in range(5)
+            for left in range(5)
+            for mirrored in (False, True)
             if torch.equal(image, _crop(around, top, left, mirrored))
-        ]  # fmt: skip
+        ]
         assert len(crops) == 1
         seen[crops[0]] = seen.get(crops[0], 0) + 1
     assert len(seen) == 50  # every place, both ways
@@ -210,8 +212,16 @@ def test_a_batch_follows_from_its_generator_alone() -> None:
 
 @pytest.mark.slow
 def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path) -> None:
-    config = RunConfig.of(task="cifar_resnet20", method="sbc(0.05)", temporal=1, iterations=2,
-                       clients=2, batch_size=4, data=str(folder), keep_payloads=True)  # fmt: skip
+    config = RunConfig.of(
+        task="cifar_resnet20",
+        method="sbc(0.05)",
+        temporal=1,
+        iterations=2,
+        clients=2,
+        batch_size=4,
+        data=str(folder),
+        keep_payloads=True,
+    )
     run(config, tmp_path / "one")
     run(config.but(workers=2), tmp_path / "two")
     assert_same(tmp_path / "one", tmp_path / "two")

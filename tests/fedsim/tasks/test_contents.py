@@ -111,8 +111,21 @@ def edit(file: str, old: str, new: str) -> None:
 
 
 def sweep(typed: Typed, *more: str, task: str = "task.py:CSV", temporal: str = "2") -> Said:
-    return typed("sweep", "--task", task, "--method", "raw", "--temporal", temporal, "--data",
-                 "data", "--jobs", "1", "--no-baseline", *(more or ("--out", "out")))  # fmt: skip
+    return typed(
+        "sweep",
+        "--task",
+        task,
+        "--method",
+        "raw",
+        "--temporal",
+        temporal,
+        "--data",
+        "data",
+        "--jobs",
+        "1",
+        "--no-baseline",
+        *(more or ("--out", "out")),
+    )
 
 
 EDITS = {
@@ -178,8 +191,9 @@ def test_what_failed_begins_again_after_an_edit(typed: Typed, no_page: None) -> 
     run(config, "out", progress=False)
     (Path("out") / "summary.json").unlink()  # as if it had been killed before a checkpoint
     edit("helper.py", "WIDTH = 2", "WIDTH = 4")
-    said = typed("run", "--task", "task.py:CSV", "--method", "raw", "--temporal", "2",
-                 "--out", "out")  # fmt: skip
+    said = typed(
+        "run", "--task", "task.py:CSV", "--method", "raw", "--temporal", "2", "--out", "out"
+    )
     assert said.code == 0, said.err
 
 
@@ -190,8 +204,12 @@ def test_moving_unchanged_files_changes_nothing(typed: Typed, no_page: None) -> 
     assert sweep(typed, "--strategy", "strategy.py:Mine", "--out", "out").code == 0
     cells = files(Path("out/cells"))
     Path("there").mkdir()
-    for old, new in (("task.py", "renamed.py"), ("helper.py", "helper.py"),
-                     ("strategy.py", "other.py"), ("a.csv", "data/a.csv")):  # fmt: skip
+    for old, new in (
+        ("task.py", "renamed.py"),
+        ("helper.py", "helper.py"),
+        ("strategy.py", "other.py"),
+        ("a.csv", "data/a.csv"),
+    ):
         shutil.move(old, f"there/{new}" if new.endswith(".py") else new)
     shutil.move("data", "elsewhere")
     place = {"task": "there/renamed.py:CSV", "strategy": "there/other.py:Mine"}
@@ -307,10 +325,14 @@ def test_rows_count_where_a_run_uses_them(monkeypatch: pytest.MonkeyPatch) -> No
 def test_imports_are_found_without_executing_them(tmp_path: Path) -> None:
     texts = {
         "mine.py": "import one.two\nfrom three import four\ndef f():\n    import five\n1 / 0\n",
-        "one/__init__.py": "", "one/two.py": "from . import deep\nfrom .. import none\n",
-        "one/deep.py": "x = 1\n", "three/four.py": "import mine\n", "five.py": "",
-        "unused.py": "", "one/unused.py": "",
-    }  # fmt: skip
+        "one/__init__.py": "",
+        "one/two.py": "from . import deep\nfrom .. import none\n",
+        "one/deep.py": "x = 1\n",
+        "three/four.py": "import mine\n",
+        "five.py": "",
+        "unused.py": "",
+        "one/unused.py": "",
+    }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -408,8 +430,14 @@ def test_of_inputs_on_demand_the_files_count(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("part", ["train_x", "train_y", "test_x", "test_y", "labels", "scale"])
 def test_every_part_of_the_data_counts(part: str) -> None:
     pixels = Pixels(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), (0.5,), (0.25,))
-    whole = fedsim.Data(pixels, torch.zeros(4), torch.zeros(3, 0, 2), torch.zeros(3).bfloat16(),
-                        "a", torch.zeros(4, dtype=torch.int64))  # fmt: skip
+    whole = fedsim.Data(
+        pixels,
+        torch.zeros(4),
+        torch.zeros(3, 0, 2),
+        torch.zeros(3).bfloat16(),
+        "a",
+        torch.zeros(4, dtype=torch.int64),
+    )
     other: dict[str, Any] = {
         "train_x": replace(pixels, stored=pixels.stored + 1),
         "test_x": torch.zeros(3, 2, 0),
@@ -423,9 +451,7 @@ def test_every_part_of_the_data_counts(part: str) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["float32", "U3", "object", "bool"])
-def test_a_digest_copies_no_array(
-    order: Any, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_digest_copies_no_array(order: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(60).reshape(20, 3).astype(kind, order=order)
     plain = hashlib.blake2b(f"{values.dtype} {values.shape}".encode(), digest_size=8)
     plain.update(repr(values.tolist()).encode() if kind == "object" else values.tobytes())
@@ -446,8 +472,13 @@ def test_initial_weights_are_of_the_data_of_today() -> None:
         x, y = torch.ones(8, size[0]), torch.arange(8) % 2
         return fedsim.Data(x, y, x, y, "made")
 
-    task = replace(own, name="made", load=load, from_data=True,
-                   build=lambda data: torch.nn.Linear(data.train_x.shape[1], 2))  # fmt: skip
+    task = replace(
+        own,
+        name="made",
+        load=load,
+        from_data=True,
+        build=lambda data: torch.nn.Linear(data.train_x.shape[1], 2),
+    )
     config = RunConfig.of(task=task, data="data")
     before = start_of(config)
     size[0] = 3

@@ -70,21 +70,29 @@ def test_a_partition_may_be_a_function_of_the_rows_or_a_text(folder):
         return [np.flatnonzero(a < 10), np.flatnonzero(a >= 50)]
 
     assert [sorted(part) for part in rows(task(folder, partitioner=deal, clients=2))] == [
-        [*range(10)], [*range(50, 60)],
-    ]  # fmt: skip
+        [*range(10)],
+        [*range(50, 60)],
+    ]
     assert [*map(len, shards(task(folder, partitioner="linear")))] == [10, 20, 30]
-    assert [*map(len, shards(task(folder), partition="SizePartitioner(partition_sizes=(5, 6))",
-                             count=2))] == [5, 6]  # fmt: skip
+    assert [
+        *map(
+            len, shards(task(folder), partition="SizePartitioner(partition_sizes=(5, 6))", count=2)
+        )
+    ] == [5, 6]
 
 
 def test_what_is_held_out_is_in_no_client_s_part(folder):
     sizes = task(folder, partitioner=SizePartitioner([10, 20, 30]), test=0.25, shuffle=False)
     found = [sorted(map(int, part)) for part in rows(sizes)]
     held_out = ClientData.of(RunConfig(task=sizes)).data.test_x["a"].tolist()
-    assert [sorted({*found[i]} | {x for x in map(int, held_out) if lo <= x < hi})
-            for i, (lo, hi) in enumerate([(0, 10), (10, 30), (30, 60)])] == [
-        [*range(10)], [*range(10, 30)], [*range(30, 60)],
-    ]  # fmt: skip
+    assert [
+        sorted({*found[i]} | {x for x in map(int, held_out) if lo <= x < hi})
+        for i, (lo, hi) in enumerate([(0, 10), (10, 30), (30, 60)])
+    ] == [
+        [*range(10)],
+        [*range(10, 30)],
+        [*range(30, 60)],
+    ]
     assert len(held_out) == 15 and sum(map(len, found)) == 45
 
 

@@ -215,7 +215,9 @@ def test_validation_takes_its_samples_out_of_given_shards(folder):
 
 def test_shards_are_whole_numbers():
     for parts, words in (
-        ([[0.5]], "float64"), ([[[1]]], r"shape \(1, 1\)"), ({0: [1]}, "it gives a dict"),
-    ):  # fmt: skip
+        ([[0.5]], "float64"),
+        ([[[1]]], r"shape \(1, 1\)"),
+        ({0: [1]}, "it gives a dict"),
+    ):
         with pytest.raises(UsageError, match=f"mine: .*{words}"):
             check_shards(parts, 3, 1, "mine")

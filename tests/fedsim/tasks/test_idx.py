@@ -177,8 +177,17 @@ def test_real_mnist():
     images = read_idx("MNIST", SHARED, False)
     assert images.train_x.shape == (60000, 28, 28)
     assert np.bincount(images.test_y).tolist() == [
-        980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
-    ]  # fmt: skip
+        980,
+        1135,
+        1032,
+        1010,
+        982,
+        892,
+        958,
+        1028,
+        974,
+        1009,
+    ]
     assert images.train_x.mean() / 255 == pytest.approx(0.1307, abs=1e-4)
     assert images.train_x.std() / 255 == pytest.approx(0.3081, abs=1e-4)
 

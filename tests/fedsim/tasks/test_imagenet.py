@@ -56,8 +56,12 @@ def test_evaluation_takes_the_middle(folder: Path) -> None:
     from PIL import Image
     from torchvision import transforms
 
-    steps = [transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
-             transforms.Normalize(imagenet._MEAN, imagenet._STD)]  # fmt: skip
+    steps = [
+        transforms.Resize(256),
+        transforms.CenterCrop(224),
+        transforms.ToTensor(),
+        transforms.Normalize(imagenet._MEAN, imagenet._STD),
+    ]
     data = load_imagenet(folder)
     assert isinstance(data.test_x, Files)
     for number, path in enumerate(data.test_x.paths):
@@ -120,9 +124,16 @@ def test_what_is_no_imagenet_is_refused(
 def test_a_few_rounds_on_the_cpu(folder: Path, tmp_path: Path) -> None:
     """It starts, trains, scores and counts; what it needs a GPU for is to finish."""
     config = RunConfig.of(
-        task="imagenet_resnet50", method="sbc(0.001)", temporal=1, iterations=2, clients=2,
-        batch_size=2, evaluate_every=2, test_samples=2, data=str(folder),
-    )  # fmt: skip
+        task="imagenet_resnet50",
+        method="sbc(0.001)",
+        temporal=1,
+        iterations=2,
+        clients=2,
+        batch_size=2,
+        evaluate_every=2,
+        test_samples=2,
+        data=str(folder),
+    )
     summary = run(config, tmp_path / "run").summary
     assert summary["parameters"] == 25_557_032 and summary["metric_name"] == "top1"
     assert summary["up_content_bits"] > 2 * 25_557 * 10  # k indices a round of 11.5 bits each

@@ -34,8 +34,11 @@ def of_frames(train: pd.DataFrame, test: pd.DataFrame, folder: Path, **more: Any
 def of_files(train: pd.DataFrame, test: pd.DataFrame, folder: Path, **more: Any) -> Any:
     for name, table in (("train", train), ("test", test)):
         table.to_csv(folder / f"{name}.csv", index=False)
-    return read(from_csv(folder / "train.csv", linear, name="made", label="y",
-                         test=folder / "test.csv", **more))  # fmt: skip
+    return read(
+        from_csv(
+            folder / "train.csv", linear, name="made", label="y", test=folder / "test.csv", **more
+        )
+    )
 
 
 WAYS = pytest.mark.parametrize("way", [of_frames, of_files])
@@ -175,9 +178,10 @@ def inputs() -> tuple[Task, Any]:
 
 
 @pytest.mark.parametrize(
-    "made", [frame, frame_held_out, tensors, arrays, pairs, groups, inputs],
+    "made",
+    [frame, frame_held_out, tensors, arrays, pairs, groups, inputs],
     ids=lambda made: made.__name__,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("read_before", [True, False])
 def test_what_changes_after_the_call_changes_no_task(made: Any, read_before: bool) -> None:
     torch.manual_seed(0)

@@ -105,10 +105,13 @@ def test_a_folder_of_images_is_never_whole_in_memory(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_data_set() -> None:
     """2,400 files are 450 MiB of tensors; a process of its own, whose peak is its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.manyfiles", "2400"], cwd=ROOT, timeout=600,
+        [sys.executable, "-m", "tests.support.manyfiles", "2400"],
+        cwd=ROOT,
+        timeout=600,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(r"2400 files, 450 MiB, grown by (\d+) MiB\n", done.stdout)
     assert found and int(found[1]) < 225, done.stdout
@@ -133,9 +136,12 @@ def test_padded_batches_train_through_a_loader(tmp_path: Path) -> None:
     uneven, even = (Sentences(120, padded) for padded in (False, True))
     one = from_torch(even, 0.25, Encoder, name="films", batch_size=8)
     other = from_torch(
-        DataLoader(uneven, shuffle=True, collate_fn=padded), 0.25, Encoder, name="films",
+        DataLoader(uneven, shuffle=True, collate_fn=padded),
+        0.25,
+        Encoder,
+        name="films",
         batch_size=8,
-    )  # fmt: skip
+    )
     data: Data = other.load(None, False)
     x, y = data.batch(torch.tensor([5, 3]), torch.Generator())
     lengths = x["attention_mask"].sum(1).tolist()
@@ -209,9 +215,7 @@ def test_partitions_go_by_what_is_given(tmp_path: Path) -> None:
     assert data.data.labels.tolist() == [int(i) % 2 for i in numbers]  # type: ignore[union-attr]
     assert Folder.read <= 2 * 40  # some, for a digest: their number is that of so small a folder
     with pytest.raises(UsageError, match="--partition is 'dirichlet"):
-        ClientData.of(
-            RunConfig.of(task=folder_task(place, lazy=True), partition="dirichlet(1)")
-        )
+        ClientData.of(RunConfig.of(task=folder_task(place, lazy=True), partition="dirichlet(1)"))
 
 
 def test_augmented_batches_draw_from_the_step_s_generator(tmp_path: Path) -> None:
@@ -239,9 +243,13 @@ def test_an_own_load_returns_it(make_data: Any, tmp_path: Path) -> None:
         return make_data(rows)
 
     task = Task(
-        "mine", partial(nn.Linear, 2, 2), load, partial(torch.optim.SGD, lr=0.1),
-        nn.functional.cross_entropy, lambda outputs, y: (outputs.argmax(1) == y).sum(),
-    )  # fmt: skip
+        "mine",
+        partial(nn.Linear, 2, 2),
+        load,
+        partial(torch.optim.SGD, lr=0.1),
+        nn.functional.cross_entropy,
+        lambda outputs, y: (outputs.argmax(1) == y).sum(),
+    )
     ran(tmp_path, task)
     data = load_data(task, None, False).data
     assert data.labels is not None and data.labels.tolist() == [0, 1] * 10
@@ -267,10 +275,20 @@ def test_rows_of_datasets_stay_in_their_file(tmp_path: Path) -> None:
         return {"input_ids": ids, "attention_mask": [1] * len(ids)}
 
     outs = [
-        ran(tmp_path / str(lazy), from_datasets(
-            tmp_path / "texts", Encoder, name="texts", test=0.25, transform=tokens, inputs="text",
-            lazy=lazy, groups=lambda split: split["by"],
-        ), partition="natural")  # fmt: skip
+        ran(
+            tmp_path / str(lazy),
+            from_datasets(
+                tmp_path / "texts",
+                Encoder,
+                name="texts",
+                test=0.25,
+                transform=tokens,
+                inputs="text",
+                lazy=lazy,
+                groups=lambda split: split["by"],
+            ),
+            partition="natural",
+        )
         for lazy in (False, True)
     ]
     assert_same(*outs)

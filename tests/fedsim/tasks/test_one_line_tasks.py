@@ -22,8 +22,10 @@ from fedsim.tasks.datacache import load_data
 from tests.support.markdown import ROOT, blocks
 
 PYTHON = [b.text for b in blocks(ROOT / "docs" / "own-data.md") if b.language == "python"]
-PETS, MARKS, WARDS = (next(text for text in PYTHON if f"{make}(" in text)
-                      for make in ("from_torch", "from_datasets", "from_csv"))  # fmt: skip
+PETS, MARKS, WARDS = (
+    next(text for text in PYTHON if f"{make}(" in text)
+    for make in ("from_torch", "from_datasets", "from_csv")
+)
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (40, 6, 5, 3), dtype=np.uint8)
 LABELS = np.arange(40) % 4
@@ -258,13 +260,18 @@ def wards(folder: Path, **columns: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(pets, marks=pytest.mark.slow), marks, wards]  # torchvision comes slowly
+    "kind",
+    [pytest.param(pets, marks=pytest.mark.slow), marks, wards],  # torchvision comes slowly
 )
 def test_a_run_takes_the_page_s_line(kind: Callable[[Path], str], folder: Path) -> None:
     config = RunConfig.of(
-        task=kind(folder), method="sbc(0.1)", temporal=2, iterations=4, clients=2,
+        task=kind(folder),
+        method="sbc(0.1)",
+        temporal=2,
+        iterations=4,
+        clients=2,
         partition="dirichlet(1)",
-    )  # fmt: skip
+    )
     summary = run(config, folder / "out", progress=False).summary
     assert summary["task"] == kind.__name__ and summary["clients"] == 2
     assert "all of them sha256" in summary["data_source"]
@@ -277,13 +284,19 @@ def test_a_digest_is_of_all_that_is_trained_and_scored() -> None:
     moved = pd.concat([frame[:10], frame[10:].assign(a=0.5)])
     sources = [
         from_frame(train, lambda: nn.Linear(1, 2), name="mine", label="ill", test=test)
-        .load(None, False).source
-        for train, test in ((frame[:10], frame[10:]), (frame[:10], other[10:]),
-                            (other[:10], frame[10:]), (frame[:10], moved[10:]))
-    ]  # fmt: skip
+        .load(None, False)
+        .source
+        for train, test in (
+            (frame[:10], frame[10:]),
+            (frame[:10], other[10:]),
+            (other[:10], frame[10:]),
+            (frame[:10], moved[10:]),
+        )
+    ]
     assert len({*sources}) == 4
-    assert all(source.partition(" sha256 ")[0] == sources[0].partition(" sha256 ")[0]
-               for source in sources)  # fmt: skip
+    assert all(
+        source.partition(" sha256 ")[0] == sources[0].partition(" sha256 ")[0] for source in sources
+    )
 
 
 def test_the_page_s_groups_are_what_natural_goes_by(folder: Path) -> None:
@@ -300,8 +313,15 @@ def test_a_csv_s_columns_are_standardized_over_the_training_rows(folder: Path) -
     assert data.train_x.shape == (160, 2)
     torch.testing.assert_close(data.train_x.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
     assert abs(data.test_x.mean()) > 1e-4
-    task = from_csv("wards.csv", linear, name="made", label="ill", inputs="pulse", test="wards.csv",
-                    standardize=False)  # fmt: skip
+    task = from_csv(
+        "wards.csv",
+        linear,
+        name="made",
+        label="ill",
+        inputs="pulse",
+        test="wards.csv",
+        standardize=False,
+    )
     data = read(task)
     assert data.test_x.shape == (200, 1) and 60 < data.test_x.mean() < 80
 
@@ -334,10 +354,14 @@ def test_a_path_is_looked_for_in_the_data_folder_too(
 def test_another_loss_takes_fractions(folder: Path) -> None:
     wards(folder)
     task = from_csv(
-        "wards.csv", lambda: nn.Sequential(nn.Linear(1, 1), nn.Flatten(0)), name="made",
-        label="size", inputs=["pulse"], loss=nn.functional.mse_loss,
+        "wards.csv",
+        lambda: nn.Sequential(nn.Linear(1, 1), nn.Flatten(0)),
+        name="made",
+        label="size",
+        inputs=["pulse"],
+        loss=nn.functional.mse_loss,
         metric=lambda outputs, targets: (outputs - targets).abs().sum(),
-    )  # fmt: skip
+    )
     assert read(task).train_y.dtype == torch.float32
 
 
@@ -346,8 +370,11 @@ def test_none_and_na_are_words_of_classes_and_groups(column: str, folder: Path) 
     words = ["None", "NA", "mild"] * 10
     rows = [f"{i},{i % 2},{word}" for i, word in enumerate(words)]
     (folder / "words.csv").write_text("\n".join(["x,ill,word", *rows]) + "\n")
-    names = {"label": "word", "inputs": "x"} if column == "label" else {
-        "label": "ill", "groups": "word"}  # fmt: skip
+    names = (
+        {"label": "word", "inputs": "x"}
+        if column == "label"
+        else {"label": "ill", "groups": "word"}
+    )
     task = from_csv("words.csv", linear, name="made", test="words.csv", **names)
     assert read(task).groups().tolist() == [1, 0, 2] * 10
 
@@ -408,8 +435,14 @@ def test_a_data_set_that_returns_one_tensor_again_and_again() -> None:
     ("options", "words"),
     [
         ({"train": iter([])}, "train is of type list_iterator; it is"),
-        ({"train": DataLoader(Pairs(IMAGES, LABELS), sampler=WeightedRandomSampler([1.0] * 40, 9))},
-         "task made: train is a DataLoader with sampler WeightedRandomSampler.*shuffle"),
+        (
+            {
+                "train": DataLoader(
+                    Pairs(IMAGES, LABELS), sampler=WeightedRandomSampler([1.0] * 40, 9)
+                )
+            },
+            "task made: train is a DataLoader with sampler WeightedRandomSampler.*shuffle",
+        ),
         ({"test": DataLoader(Stream())}, "test is a DataLoader of Stream, whose samples have no"),
         ({"train": torch.ones(4, 2)}, r"train is of type Tensor.*TensorDataset\(x, y\)"),
         ({"test": None}, "test is of type NoneType.*or a fraction of train"),
@@ -418,7 +451,7 @@ def test_a_data_set_that_returns_one_tensor_again_and_again() -> None:
         ({"model": nn.Linear(2, 2)}, r"build is a model \(Linear\)"),
         ({"loss": nn.functional.mse_loss}, "loss is given and metric is not"),
     ],
-)  # fmt: skip
+)
 def test_a_line_that_is_no_task(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         made(**options)
@@ -434,18 +467,24 @@ def test_a_line_that_is_no_task(options: dict[str, Any], words: str) -> None:
         ({"train": Pairs(IMAGES[:0], LABELS[:0])}, "has no samples"),
         ({"train": TensorDataset(torch.ones(4))}, "sample 0 is of type tuple"),
         ({"test": Pairs(IMAGES[:, 1:], LABELS)}, r"train is torch.uint8 \(3, 6, 5\) and of test"),
-        ({"test": Pairs(IMAGES, ["a", "b"] * 20)},
-         "targets of train are numbers, such as 0, and those of test words, such as 'a'"),
-        ({"train": Pairs(IMAGES, ["1", "x"] * 20), "test": Pairs(IMAGES, LABELS)},
-         "targets of train are words, such as '1', and those of test numbers, such as 0"),
+        (
+            {"test": Pairs(IMAGES, ["a", "b"] * 20)},
+            "targets of train are numbers, such as 0, and those of test words, such as 'a'",
+        ),
+        (
+            {"train": Pairs(IMAGES, ["1", "x"] * 20), "test": Pairs(IMAGES, LABELS)},
+            "targets of train are words, such as '1', and those of test numbers, such as 0",
+        ),
         ({"test": 0.001}, "test is 0.001, 0 of 40 samples"),
         ({"groups": [1, 2]}, r"groups has the shape \(2,\).*40 training samples"),
         ({"groups": "writer"}, "the samples are pairs without named columns"),
         ({"train": Rows(IMAGES, LABELS)}, r"the input \['writer'\] of sample 0 is 'w0'"),
-        ({"train": Rows(IMAGES, LABELS), "label": "class", "inputs": "pixels"},
-         "label is 'class'; the columns are pixels, label, writer"),
+        (
+            {"train": Rows(IMAGES, LABELS), "label": "class", "inputs": "pixels"},
+            "label is 'class'; the columns are pixels, label, writer",
+        ),
     ],
-)  # fmt: skip
+)
 def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
         read(made(**options))
@@ -460,10 +499,9 @@ def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
         ({"inputs": ["pulse", "far"]}, "column 'far' of wards.csv has 2 infinite cells"),
         ({"label": "size", "inputs": "pulse"}, "task made: a target is .*; classes are whole"),
     ],
-)  # fmt: skip
+)
 def test_a_csv_that_does_not_fit(options: dict[str, Any], words: str, folder: Path) -> None:
-    wards(folder, name=["x"] * 200, gap=[*range(199), ""],
-          far=[*range(198), "inf", "-inf"])
+    wards(folder, name=["x"] * 200, gap=[*range(199), ""], far=[*range(198), "inf", "-inf"])
     task = from_csv("wards.csv", linear, **({"name": "made", "label": "ill"} | options))
     with pytest.raises(DataError, match=words):
         read(task)
@@ -476,8 +514,16 @@ def test_a_folder_of_datasets_that_does_not_fit(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(DataError, match="empty is no folder that datasets' save_to_disk wrote"):
         read(from_datasets("empty", linear, name="made"))
-    data = read(from_datasets("marks", linear, name="made", test=0.5, inputs="grey",
-                              transform=lambda x: np.array(x)[:4]))  # fmt: skip
+    data = read(
+        from_datasets(
+            "marks",
+            linear,
+            name="made",
+            test=0.5,
+            inputs="grey",
+            transform=lambda x: np.array(x)[:4],
+        )
+    )
     assert data.train_x.shape == (30, 4, 8)
 
 

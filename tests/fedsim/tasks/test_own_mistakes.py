@@ -40,7 +40,8 @@ __all__ = ["make_task"]  # the fixture
         ({"loss": nn.MSELoss}, "loss is the class MSELoss; give an instance: MSELoss()"),
         ({"metric": None}, "metric is None; give a function, metric(outputs, targets)"),
         ({"load": holding()}, "give a function, load(folder, download)"),
-        ({"name": "a/b"}, "name is 'a/b'"), ({"name": ""}, "name is ''"),
+        ({"name": "a/b"}, "name is 'a/b'"),
+        ({"name": ""}, "name is ''"),
         ({"metric": "accuracy"}, "metric is 'accuracy'; give a function"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"lr_steps": (100, 0.1)}, "lr_steps is (100, 0.1); give pairs (first iteration, factor)"),
@@ -59,9 +60,12 @@ def test_a_field_that_is_no_such_function(
 def test_functions_that_do_not_tell_what_they_take(make_task: Any) -> None:
     """Classes, builtins, modules, partial functions."""
     task = make_task(
-        build=nn.Identity, optimizer=Adam, loss=nn.CrossEntropyLoss(), metric=max,
+        build=nn.Identity,
+        optimizer=Adam,
+        loss=nn.CrossEntropyLoss(),
+        metric=max,
         reported=partial(round, ndigits=2),
-    )  # fmt: skip
+    )
     assert isinstance(replace(task, metric=correct), Task)
 
 

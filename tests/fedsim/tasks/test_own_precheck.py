@@ -135,7 +135,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "task mine: build fails: TypeError: ",
     ),
     "a model without parameters": (
-        {"build": nn.Identity}, "task mine: build made a model without parameters to train"
+        {"build": nn.Identity},
+        "task mine: build made a model without parameters to train",
     ),
     "a float64 model": (
         {"build": lambda: nn.Linear(6, 3).double()},
@@ -156,7 +157,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "task mine: optimizer(parameters) fails: ValueError: Invalid learning rate: -1",
     ),
     "an optimizer of another kind": (
-        {"optimizer": LBFGS}, "task mine: optimizer: its step() fails: TypeError: "
+        {"optimizer": LBFGS},
+        "task mine: optimizer: its step() fails: TypeError: ",
     ),
     "a loss that is not reduced": (
         {"loss": partial(nn.functional.cross_entropy, reduction="none")},
@@ -186,7 +188,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "one number",
     ),
     "outputs of a column against targets of none": (
-        holding(y=X[:, 0]) | {
+        holding(y=X[:, 0])
+        | {
             "build": lambda: nn.Linear(6, 1),
             "loss": lambda outputs, y: (outputs - y).square().mean(),
             "metric": lambda outputs, y: (outputs - y).square().sum(),
@@ -196,8 +199,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "both of one shape (nn.Flatten(0) behind the model, or outputs.squeeze(1))",
     ),
     "a second score that is a mean": (
-        {"metric": lambda outputs, y: {"right": (outputs.argmax(1) == y).sum(),
-                                       "share": mean(outputs, y)}},
+        {
+            "metric": lambda outputs, y: {
+                "right": (outputs.argmax(1) == y).sum(),
+                "share": mean(outputs, y),
+            }
+        },
         "task mine: metric's 'share' is 0.5 for 12 samples and 0.5 for the same samples twice; it "
         "returns the sum of the score over the samples, not their mean: .sum(), not .mean()",
     ),
@@ -218,7 +225,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "task mine: load failed with folder None (none is given: --data DIR, data='DIR' in Python, "
         "$FEDSIM_DATA): TypeError: expected str, bytes or os.PathLike object, not NoneType",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -189,9 +189,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "model, layer '0' (Counting): attribute 'calls' changes with the clients",
     ),
     "a tensor in a list": ({"build": Averaging}, "model: attribute 'means'"),
-    "frozen weights": (
-        {"build": Teacher}, "model, layer 'teacher' (Linear): attribute 'weight'"
-    ),
+    "frozen weights": ({"build": Teacher}, "model, layer 'teacher' (Linear): attribute 'weight'"),
     "a variable of the file": ({"build": Global}, "model: variable 'CALLS'"),
     "a class's attribute": ({"build": OfClass}, "model: attribute 'seen'"),
     "a period": ({"build": Period}, "model: attribute 'calls'"),
@@ -208,13 +206,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"optimizer": counting_hook},
         "optimizer changes its attribute '_optimizer_step_pre_hooks'",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_state_of_all_clients_is_refused_by_name(
-    case: str, make_task: Any, tmp_path: Path
-) -> None:
+def test_state_of_all_clients_is_refused_by_name(case: str, make_task: Any, tmp_path: Path) -> None:
     fields, words = REFUSED[case]
     config = RunConfig.of(task=make_task(**fields), method="raw", temporal=3)
     with pytest.raises(UsageError) as error:
@@ -336,9 +332,11 @@ def targets_in_place(outputs: Tensor, y: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("fields", "words"),
-    [({"metric": in_place}, "metric changes the outputs or targets that it is given"),
-     ({"loss": targets_in_place}, "loss changes the outputs or targets that it is given")],
-)  # fmt: skip
+    [
+        ({"metric": in_place}, "metric changes the outputs or targets that it is given"),
+        ({"loss": targets_in_place}, "loss changes the outputs or targets that it is given"),
+    ],
+)
 def test_what_works_in_place_is_refused(fields: Any, words: str, make_task: Any) -> None:
     config = RunConfig.of(task=make_task(**fields), method="raw", temporal=3)
     with pytest.raises(UsageError, match=f"task {config.plan.task.name}: {words}"):

@@ -119,9 +119,13 @@ def _load(folder: Any, download: bool) -> Data:
 
 def own(**fields: Any) -> Task:
     given: dict[str, Any] = {
-        "name": "own", "build": nn.Identity, "load": _load, "optimizer": torch.optim.Adam,
-        "loss": cross_entropy, "metric": correct,
-    }  # fmt: skip
+        "name": "own",
+        "build": nn.Identity,
+        "load": _load,
+        "optimizer": torch.optim.Adam,
+        "loss": cross_entropy,
+        "metric": correct,
+    }
     return Task(**(given | fields))
 
 

@@ -19,8 +19,17 @@ from fedsim.tasks import get_task
 from fedsim.tasks.data.partition import check_partition, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
-SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)",
-         "linear", "square", "exponential"]  # fmt: skip
+SPECS = [
+    "iid",
+    "contiguous",
+    "dirichlet(0.3)",
+    "dirichlet(100)",
+    "shards(2)",
+    "pathological(7)",
+    "linear",
+    "square",
+    "exponential",
+]
 
 
 def joined(parts):
@@ -50,8 +59,10 @@ def test_a_split_follows_from_its_seed(spec):
 
 def test_sizes_are_in_proportion_to_the_client_s_number():
     """1,000 samples in shares of 10, 30 and 84.7 parts; the last client has the rest."""
-    sizes = {spec: [len(part) for part in split(np.zeros(1000, np.int64), 4, spec, seed=1)]
-             for spec in ("linear", "square", "exponential")}  # fmt: skip
+    sizes = {
+        spec: [len(part) for part in split(np.zeros(1000, np.int64), 4, spec, seed=1)]
+        for spec in ("linear", "square", "exponential")
+    }
     assert sizes["linear"] == [100, 200, 300, 400]
     assert sizes["square"] == [33, 133, 300, 534]
     assert sizes["exponential"] == [32, 87, 236, 645]
@@ -78,8 +89,19 @@ def test_a_drawn_client_s_classes_have_the_shares_of_a_dirichlet_distribution():
     assert most["0.05"] > 0.7 and most["1000"] < 0.25
 
 
-@pytest.mark.parametrize("spec", ["drawn", "drawn()", "drawn(0)", "drawn(5, 0)", "drawn(5, 1, 2)",
-                                  "drawn(x)", "drawn(2.5)", "drawn(SAMPLES=5)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "drawn",
+        "drawn()",
+        "drawn(0)",
+        "drawn(5, 0)",
+        "drawn(5, 1, 2)",
+        "drawn(x)",
+        "drawn(2.5)",
+        "drawn(SAMPLES=5)",
+    ],
+)
 def test_a_drawn_split_says_what_to_write(spec):
     with pytest.raises(UsageError, match=r"give drawn\(SAMPLES\) or drawn\(SAMPLES, ALPHA\)"):
         check_partition(spec)
@@ -177,13 +199,17 @@ UNKNOWN = ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", 
     ("spec", "words"),
     [
         *((spec, KNOWN) for spec in UNKNOWN),
-        *((f"dirichlet({alpha})", "give dirichlet a number above 0")
-          for alpha in ("0", "-1", "nan", "inf", "x", "")),
-        *((f"{kind}({value})", f"give {kind} a whole number from 1")
-          for kind in ("shards", "pathological")
-          for value in ("0", "-2", "1.5", "x")),
+        *(
+            (f"dirichlet({alpha})", "give dirichlet a number above 0")
+            for alpha in ("0", "-1", "nan", "inf", "x", "")
+        ),
+        *(
+            (f"{kind}({value})", f"give {kind} a whole number from 1")
+            for kind in ("shards", "pathological")
+            for value in ("0", "-2", "1.5", "x")
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_split_is_refused(spec, words):
     check_partition(" dirichlet( 0.3 ) ")  # spaces are free
     with pytest.raises(UsageError, match=words) as refused:

@@ -78,10 +78,11 @@ def test_a_folder_s_own_task_is_not_carried_out(folder: Path, file: str) -> None
     config = RunConfig(method="raw", temporal=1, iterations=1)
     third = 0.3333333333333  # of which the folder is asked whether it has the cell
     calls = [
-        lambda out: run(config, out), lambda out: run_cells([Cell("b", config)], out),
+        lambda out: run(config, out),
+        lambda out: run_cells([Cell("b", config)], out),
         lambda out: sweep(SweepConfig(RunConfig(gradient=third), (10,), (third,)), out),
         lambda out: search(config, out, budget="100kbit", methods="sbc", trials=1),
-    ]  # fmt: skip
+    ]
     beside = "sweep.toml" if file.startswith("cells") else file
     for call in calls[:1] if beside == "config.toml" else calls[1:]:
         with pytest.raises(UsageError, match=f"its {file} names the task '{folder}/theirs.py:the"):

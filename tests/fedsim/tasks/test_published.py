@@ -66,8 +66,10 @@ def adam(lr: float, betas: tuple[float, float] = (0.9, 0.999)) -> Settings:
     return "Adam", numbers
 
 
-ADAGRAD = ("Adagrad", {"lr": 0.005, "lr_decay": 0, "weight_decay": 0,
-                       "initial_accumulator_value": 0})  # fmt: skip
+ADAGRAD = (
+    "Adagrad",
+    {"lr": 0.005, "lr_decay": 0, "weight_decay": 0, "initial_accumulator_value": 0},
+)
 LENET5 = (adam(0.001), 128, 2_000, ())
 """Sattler et al. 2018 (SBC), Table III: batch 128 x 4."""
 MLP = (ADAGRAD, 40, 7_500, ())
@@ -205,9 +207,12 @@ def test_warm_ups_and_decays() -> None:
 
 @pytest.mark.parametrize(
     ("name", "metric", "higher", "partition"),
-    [("char_lstm", "perplexity", False, "contiguous"),
-     ("word_lstm", "perplexity", False, "contiguous"), ("ncf", "hit_rate", True, "iid")],
-)  # fmt: skip
+    [
+        ("char_lstm", "perplexity", False, "contiguous"),
+        ("word_lstm", "perplexity", False, "contiguous"),
+        ("ncf", "hit_rate", True, "iid"),
+    ],
+)
 def test_published_metrics_and_splits(name: str, metric: str, higher: bool, partition: str) -> None:
     task = get_task(name)
     assert (task.metric_name, task.higher_is_better) == (metric, higher)

@@ -28,7 +28,6 @@ def functions() -> dict[str, Any]:
 def digits(**changes: Any) -> Any:
     """The digits, scored otherwise."""
 
-
     return replace(get_task("digits"), name="several", **changes)
 
 
@@ -96,7 +95,9 @@ def test_a_number_that_no_float_holds_is_infinite() -> None:
     """A perplexity of a loss above 709, as a run that diverges has."""
     task = digits(
         metric=lambda outputs, targets: torch.full((), 1000.0 * len(targets)),
-        reported=math.exp, metric_name="perplexity", higher_is_better=False,
-    )  # fmt: skip
+        reported=math.exp,
+        metric_name="perplexity",
+        higher_is_better=False,
+    )
     done = run(config(task), progress=False)
     assert done.summary["metric"] == math.inf and done.summary["status"] == "done"

@@ -63,16 +63,19 @@ def test_weights_follow_torchs_generator(task):
 
 
 INPUTS = {
-    "digits": torch.zeros(2, 1, 8, 8), "mnist": torch.zeros(2, 1, 28, 28),
-    "fashion": torch.zeros(2, 1, 28, 28), "cifar": torch.zeros(2, 3, 32, 32),
-}  # fmt: skip
+    "digits": torch.zeros(2, 1, 8, 8),
+    "mnist": torch.zeros(2, 1, 28, 28),
+    "fashion": torch.zeros(2, 1, 28, 28),
+    "cifar": torch.zeros(2, 3, 32, 32),
+}
 
 
 SHALLOW = ("digits", "mnist", "fashion", "cifar_resnet8", "cifar_vgg", "cifar_alexnet")
 
 
-@pytest.mark.parametrize("task", [t for t in OURS.values() if t.name.startswith(SHALLOW)],
-                         ids=lambda task: task.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "task", [t for t in OURS.values() if t.name.startswith(SHALLOW)], ids=lambda task: task.name
+)
 def test_every_parameter_has_a_gradient_and_a_place_in_the_optimizer(task):
     """So no run of these tasks tries a batch for it (``Trainer.unused``)."""
     with torch.device("meta"):

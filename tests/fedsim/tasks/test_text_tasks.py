@@ -97,9 +97,13 @@ def test_perplexity_is_that_of_all_symbols(make_task: Any) -> None:
     task = make_task(
         build=lambda: text.LanguageModel(9, 8, 0.5, 0.5),
         load=lambda folder, download: Data(x, y, x, y, ""),
-        loss=text.token_loss, metric=text.summed_loss, reported=text.perplexity,
-        partition="contiguous", evaluation_batch=3, optimizer=text.sgd,
-    )  # fmt: skip
+        loss=text.token_loss,
+        metric=text.summed_loss,
+        reported=text.perplexity,
+        partition="contiguous",
+        evaluation_batch=3,
+        optimizer=text.sgd,
+    )
     config = RunConfig(task=task)
     trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}

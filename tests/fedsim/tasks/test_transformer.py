@@ -74,8 +74,9 @@ def test_adapters_are_all_that_is_trained(train_a: bool, names: set[str]) -> Non
     model = adapt(Decoder(11), 4, 2.0, train_a)
     moving = [n for n, p in model.named_parameters() if p.requires_grad]
     assert {n.rpartition(".")[2] for n in moving} == names and len(moving) == 12 * len(names)
-    token_loss(model(torch.zeros(1, 3, dtype=torch.int64)), torch.ones(1, 3, dtype=torch.int64)
-               ).backward()  # fmt: skip
+    token_loss(
+        model(torch.zeros(1, 3, dtype=torch.int64)), torch.ones(1, 3, dtype=torch.int64)
+    ).backward()
     assert all((p.grad is not None) == p.requires_grad for p in model.parameters())
 
 
@@ -97,9 +98,15 @@ def test_all_three_start_at_the_base() -> None:
 )
 def test_only_adapters_travel(name: str, entries: int, folder: Path) -> None:
     config = RunConfig.of(
-        task=name, method="raw", downlink="raw", temporal=1, iterations=2, clients=2,
-        data=str(folder), test_samples=8,
-    )  # fmt: skip
+        task=name,
+        method="raw",
+        downlink="raw",
+        temporal=1,
+        iterations=2,
+        clients=2,
+        data=str(folder),
+        test_samples=8,
+    )
     summary = run(config, folder / "out", progress=False).summary
     assert (summary["parameters"], summary["trained_parameters"]) == (125_312, entries)
     messages = clients(folder / "out")
@@ -149,8 +156,9 @@ def test_weights_come_back_from_json_as_float16() -> None:
     packed = json.loads(transformer.pack_weights(weights))
     assert packed["w"]["shape"] == [2, 2]
     again = json.loads(transformer.pack_weights(transformer.base()))
-    assert again == json.loads(Path(transformer.__file__).with_name(
-        "char_transformer_base.json").read_text())  # fmt: skip
+    assert again == json.loads(
+        Path(transformer.__file__).with_name("char_transformer_base.json").read_text()
+    )
 
 
 def test_pretraining_learns_and_repeats() -> None:
@@ -168,6 +176,8 @@ def test_the_base_knows_the_other_half() -> None:
     data = task.load(folder_with("shakespeare"), False)
     model = task.model(None).eval()
     with torch.no_grad():
-        total = sum(float(task.metric(model(data.test_x[part]), data.test_y[part]))
-                    for part in torch.arange(len(data.test_x)).split(200))  # fmt: skip
+        total = sum(
+            float(task.metric(model(data.test_x[part]), data.test_y[part]))
+            for part in torch.arange(len(data.test_x)).split(200)
+        )
     assert task.reported(total / len(data.test_x)) == pytest.approx(4.98, abs=0.01)

@@ -1,6 +1,5 @@
 """The vision tasks: models that are what they say."""
 
-
 import pytest
 import torch
 from torch import nn

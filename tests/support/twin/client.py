@@ -53,9 +53,15 @@ class Client:
         return self.draws.x[places].astype(float), self.draws.y[places].astype(float)
 
     def train(
-        self, model: np.ndarray, n: int, first: int, pull: np.ndarray | float = 0.0,
-        moves: np.ndarray | float = 1.0, sent: int | None = None, again: bool = False,
-    ) -> tuple[np.ndarray, float]:  # fmt: skip
+        self,
+        model: np.ndarray,
+        n: int,
+        first: int,
+        pull: np.ndarray | float = 0.0,
+        moves: np.ndarray | float = 1.0,
+        sent: int | None = None,
+        again: bool = False,
+    ) -> tuple[np.ndarray, float]:
         """``n`` local iterations from a model on: how it changed, and the mean training loss.
 
         Args:

@@ -108,9 +108,11 @@ class Federation:
         sent = self.result.summary
         joules = number(str(self.settings.get("stop_at_joules") or "inf"))
         while (
-            self.goes_on and sent["up_wire_bits"] < stop and sent["energy_joules"] < joules
+            self.goes_on
+            and sent["up_wire_bits"] < stop
+            and sent["energy_joules"] < joules
             and not self.exhausted
-        ):  # fmt: skip
+        ):
             before = sent["up_wire_bits"]
             if not self.round(len(self.result.rounds) + 1):
                 self.result.failed = len(self.result.rounds) + 1

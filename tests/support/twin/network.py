@@ -94,8 +94,9 @@ class Network:
         self.joules = {name: self._drawn(name, draws) for name in SPENT}
         by_time = "FLOP" not in self.said.get("energy_compute", "")
         work = self.values["compute"] if by_time else [operations] * draws.clients
-        self.joules["work"] = [a * b for a, b in zip(self.joules["energy_compute"], work,
-                                                     strict=True)]  # fmt: skip
+        self.joules["work"] = [
+            a * b for a, b in zip(self.joules["energy_compute"], work, strict=True)
+        ]
         self.trace: dict[int, Steps] | None = None
         if "trace" in self.said:
             rows = table(self.said["trace"], "up", "down")

@@ -34,11 +34,14 @@ class Sampler:
             return 0
         latency = self.clock.network.values["latency"]
         works = [
-            self.clock.start([
-                Stage("upload", TOLD, (("up", c), ("server", "up"))), Stage("upload", latency[c]),
-            ])
+            self.clock.start(
+                [
+                    Stage("upload", TOLD, (("up", c), ("server", "up"))),
+                    Stage("upload", latency[c]),
+                ]
+            )
             for c in range(self.draws.clients)
-        ]  # fmt: skip
+        ]
         while not all(work.over for work in works):
             self.clock.step()
         return TOLD * len(works)

@@ -137,9 +137,10 @@ def pairs() -> list[tuple[str, str]]:
     """The pairs that docs/pairs.md allows and the twin has, in a drawn order."""
     with (ROOT / "docs" / "pairs.csv").open(encoding="utf-8", newline="") as file:
         allowed = [
-            (row["algorithm"], row["feature"]) for row in csv.DictReader(file)
+            (row["algorithm"], row["feature"])
+            for row in csv.DictReader(file)
             if not row["refusal"] and row["algorithm"] in ALGORITHMS and row["feature"] in FEATURES
-        ]  # fmt: skip
+        ]
     return [allowed[i] for i in np.random.default_rng(20_26).permutation(len(allowed))]
 
 

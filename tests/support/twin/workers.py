@@ -73,9 +73,11 @@ class Workers(Asynchronous):
         number, row = exchange.client.number, exchange.row
         copy = part.copies[number]
         raw = copy is None or self.raw
-        message = RAW.encode(part.model, part.tensors) if raw else (
-            self.pulls.encode(part.model - copy, part.tensors)
-        )  # fmt: skip
+        message = (
+            RAW.encode(part.model, part.tensors)
+            if raw
+            else (self.pulls.encode(part.model - copy, part.tensors))
+        )
         self.given[exchange].append(part.model if raw else copy + message.seen)
         if place == number:
             return

@@ -14,8 +14,10 @@ RNG = np.random.default_rng(5)
 
 def agree(sizes: list[int], counts: list[int]) -> None:
     tensors = [torch.from_numpy(RNG.normal(size=n).astype(np.float32)).to(DEVICE) for n in sizes]
-    places = [np.sort(RNG.choice(n, k, replace=False)) if n else np.zeros(0, int)
-              for n, k in zip(sizes, counts, strict=True)]  # fmt: skip
+    places = [
+        np.sort(RNG.choice(n, k, replace=False)) if n else np.zeros(0, int)
+        for n, k in zip(sizes, counts, strict=True)
+    ]
     chosen = [torch.from_numpy(x.astype(np.int64)).to(DEVICE) for x in places]
     before = [x.clone() for x in tensors]
     *_, found = cleared([tensors[:1], tensors], [chosen[:1], chosen])

@@ -96,8 +96,11 @@ print(len(seen))
 def test_every_kernel_compiles_and_rounds_as_the_loops_do(tmp_path: Path) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     child = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(tmp_path)], cwd=ROOT, text=True, capture_output=True,
+        [sys.executable, "-c", _CHILD, str(tmp_path)],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
         env=environment,
-    )  # fmt: skip
+    )
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) > 40

@@ -88,8 +88,15 @@ def test_two_hundred_tensors_at_once() -> None:
     agree([normal(n) for n in RNG.integers(1, 300, 200)], 0.05, 2)
 
 
-SMALL = {"_SAMPLE": 16, "_GROUP": 64, "_WORDS": 1, "_PART": 32, "_ROOM": 8, "_CHUNK": 16,
-         "_GROUPS": 2}  # fmt: skip
+SMALL = {
+    "_SAMPLE": 16,
+    "_GROUP": 64,
+    "_WORDS": 1,
+    "_PART": 32,
+    "_ROOM": 8,
+    "_CHUNK": 16,
+    "_GROUPS": 2,
+}
 
 
 def large_at(places: np.ndarray, n: int = 130) -> np.ndarray:

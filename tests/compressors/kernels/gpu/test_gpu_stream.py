@@ -53,8 +53,9 @@ def test_fewer_positions_than_there_is_room_for() -> None:
     chosen, origins, found, low = there([4, 9, -7, -7, 2, -7], [0, 4], [2, 1], [2, 1])
     code = Rice(chosen, origins, found, low, (4, 2))
     assert code.bits.tolist() == [
-        int(rice.count_rice_bits(np.array([4, 9]), 2)), int(rice.count_rice_bits(np.array([2]), 1))
-    ]  # fmt: skip
+        int(rice.count_rice_bits(np.array([4, 9]), 2)),
+        int(rice.count_rice_bits(np.array([2]), 1)),
+    ]
 
 
 def test_fields_of_no_bit_to_sixty_four() -> None:
@@ -71,9 +72,16 @@ def test_fields_of_no_bit_to_sixty_four() -> None:
 
 @pytest.mark.parametrize(
     ("width", "low", "dtype"),
-    [(1, 0, torch.uint8), (3, 0, torch.uint8), (8, 0, torch.uint8), (1, 8, torch.int16),
-     (8, 0, torch.int16), (16, 0, torch.int32), (32, 0, torch.int32)],
-)  # fmt: skip
+    [
+        (1, 0, torch.uint8),
+        (3, 0, torch.uint8),
+        (8, 0, torch.uint8),
+        (1, 8, torch.int16),
+        (8, 0, torch.int16),
+        (16, 0, torch.int32),
+        (32, 0, torch.int32),
+    ],
+)
 def test_planes_of_symbols(width: int, low: int, dtype: torch.dtype) -> None:
     sizes = (1, 40, 2100, 0, 64)
     wide = 8 * torch.empty(0, dtype=dtype).element_size()
