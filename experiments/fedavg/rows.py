@@ -59,17 +59,31 @@ ROWS = {
     for row in (
         Row("2nn-iid-b10", "mnist_2nn", 1, 10, IID, 87, 0.1, 60, 20),
         Row("2nn-iid-b10-qsgd", "mnist_2nn", 1, 10, IID, None, 0.1, 60, 0, method="qsgd(127)"),
-        Row("2nn-shards-b10", "mnist_2nn", 1, 10, SHARDS, 664, 0.1, 900, 0, seeds=3),
+        Row("2nn-shards-b10", "mnist_2nn", 1, 10, SHARDS, 664, 0.1, 900, 0),
         Row("2nn-iid-whole", "mnist_2nn", 1, WHOLE, IID, 1474, 0.215, 2000, 100, WHOLE_BATCH, 3),
         Row("2nn-shards-whole", "mnist_2nn", 1, WHOLE, SHARDS, 1796, 0.215, 2500, 0, seeds=3),
-        Row("cnn-iid-e1-b10", "mnist_cnn", 1, 10, IID, 34, 0.1, 60, 6, seeds=3, table="2"),
+        Row("cnn-iid-e1-b10", "mnist_cnn", 1, 10, IID, 34, 0.1, 60, 6, table="2"),
+        Row(
+            "cnn-iid-e1-b10-qsgd",
+            "mnist_cnn",
+            1,
+            10,
+            IID,
+            None,
+            0.1,
+            60,
+            0,
+            method="qsgd(127)",
+            table="2",
+        ),
         Row("cnn-iid-e5-b10", "mnist_cnn", 5, 10, IID, 20, 0.1, 30, 0, seeds=3, table="2"),
         Row("cnn-iid-e5-b50", "mnist_cnn", 5, 50, IID, 29, 0.1, 50, 0, seeds=3, table="2"),
         Row("cnn-iid-e1-b50", "mnist_cnn", 1, 50, IID, 65, 0.1, 120, 0, seeds=3, table="2"),
-        Row("cnn-iid-e1-whole", "mnist_cnn", 1, WHOLE, IID, 626, 0.215, 1000, 0, seeds=3,
-            table="2"),
+        Row(
+            "cnn-iid-e1-whole", "mnist_cnn", 1, WHOLE, IID, 626, 0.215, 1000, 0, seeds=3, table="2"
+        ),
         Row("cnn-shards-e5-b10", "mnist_cnn", 5, 10, SHARDS, 229, 0.1, 350, 0, seeds=3, table="2"),
         Row("cnn-shards-e1-b10", "mnist_cnn", 1, 10, SHARDS, 350, 0.1, 500, 0, seeds=3, table="2"),
     )
-}  # fmt: skip
+}
 """By name, in the order in which they are run."""
