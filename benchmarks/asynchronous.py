@@ -17,7 +17,7 @@ import torch
 from clock import NETWORK, Spent
 
 from fedsim import RunConfig, run
-from fedsim.federation.events import EventServer
+from fedsim.federation.concurrent import Concurrent
 from fedsim.network.flows import Flows
 
 TEMPORAL = 5
@@ -33,10 +33,10 @@ class Marks:
     def __init__(self, first: int, last: int, spent: Spent) -> None:
         self.first, self.last, self.spent = first, last, spent
         self.times: list[tuple[float, float]] = []
-        self.come = EventServer.book_arrival
+        self.come = Concurrent.book_arrival
 
-    def __call__(self, server: EventServer, *given: Any) -> None:
-        """Takes the place of ``EventServer.book_arrival``."""
+    def __call__(self, server: Concurrent, *given: Any) -> None:
+        """Takes the place of ``Concurrent.book_arrival``."""
         self.come(server, *given)
         self.times.append((time.thread_time(), self.spent.seconds))
         if len(self.times) == self.last:
@@ -68,13 +68,13 @@ def measured(clients: int, updates: int) -> list[float]:
     )
     with tempfile.TemporaryDirectory() as folder, Spent(Flows, ("_share",)) as spent:
         marks = Marks(clients, clients + updates, spent)
-        setattr(EventServer, "book_arrival", lambda server, *x: marks(server, *x))  # noqa: B010
+        setattr(Concurrent, "book_arrival", lambda server, *x: marks(server, *x))  # noqa: B010
         try:
             run(config, Path(folder) / "run", progress=False)
         except Enough:
             pass
         finally:
-            setattr(EventServer, "book_arrival", marks.come)  # noqa: B010
+            setattr(Concurrent, "book_arrival", marks.come)  # noqa: B010
     return marks.each
 
 

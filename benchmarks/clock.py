@@ -3,7 +3,7 @@
     python benchmarks/clock.py [--rounds 5] [--json FILE]
 
 The digits, sbc(0.05) up and raw down, five local iterations per round. The clock is all that
-`fedsim.federation.simulation` does: who is asked and drops out, when messages arrive, what a row
+`fedsim.federation.rounds` does: who is asked and drops out, when messages arrive, what a row
 says.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim import RunConfig, run
-from fedsim.federation.simulation import Simulation
+from fedsim.federation.rounds import Rounds
 
 NETWORK = "up=lognormal(1Mbit, 1), down=5Mbit, latency=85ms, compute=lognormal(50ms, 0.5)"
 CASES: dict[str, dict[str, Any]] = {
@@ -36,7 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
         "network": f"{NETWORK}, server_up=20Mbit",
     },
 }
-METHODS = ("begin", "end", "row", "client_row")
+METHODS = ("begin", "end", "row")
 TARGET = 0.02
 
 
@@ -72,7 +72,7 @@ def measured(settings: dict[str, Any], rounds: int) -> dict[str, float]:
     """Processor milliseconds per round: of the clock, and of everything."""
     given = {"network": NETWORK, "temporal": 5, "iterations": 5 * rounds, "seed": 1} | settings
     config = RunConfig.of(method="sbc(0.05)", evaluate_every=rounds, checkpoint_every=1000, **given)
-    with tempfile.TemporaryDirectory() as folder, Spent(Simulation, METHODS) as spent:
+    with tempfile.TemporaryDirectory() as folder, Spent(Rounds, METHODS) as spent:
         marks: list[float] = []
         run(config, Path(folder), callbacks=[lambda row: marks.append(time.process_time())])
     whole = (marks[-2] - marks[0]) / (rounds - 2)  # the first compiles, the last evaluates

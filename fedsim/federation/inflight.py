@@ -8,9 +8,11 @@ from itertools import count
 from typing import Any
 
 from flwr.app import Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from fedsim.engines import compat
 from fedsim.federation import ledger
+from fedsim.federation.failures import DROPPED
 from fedsim.network.clock import Clock, Exchange
 from strategies import RoundTraffic
 from strategies.channel.framing import Travel, of_reply
@@ -36,6 +38,11 @@ def reply_of(values: dict[str, Any]) -> tuple[Message, Message]:
         code, reason = values["error"]
         return message, Message(Error(code, reason), reply_to=message)
     return message, Message(compat.from_bytes(values["content"]), reply_to=message)
+
+
+def drop_error(request: Message, leaves: str) -> Message:
+    """What the server gets in place of a reply where the client drops out, and when it did."""
+    return Message(Error(ErrorCode.NODE_UNAVAILABLE, DROPPED[leaves]), reply_to=request)
 
 
 @dataclass(eq=False)

@@ -87,9 +87,8 @@ def _messages(config: RunConfig, trainer: Trainer, clients: Sequence[int]) -> Me
     settings = Fixed(config).begin(1, 0.0)
     if isinstance(strategy, Asynchronous):
         return {client: strategy.message(client, settings) for client in {*clients}}
-    assert strategy.channel is not None
-    strategy.channel.begin(1, sorted({*clients}))
-    return {client: strategy.channel.content(client, settings) for client in {*clients}}
+    strategy.end.begin(1, sorted({*clients}))
+    return {client: strategy.end.content(client, settings) for client in {*clients}}
 
 
 def _seed() -> None:

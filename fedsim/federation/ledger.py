@@ -250,6 +250,12 @@ def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
     return {"returned": up.returned if up else 0, "lost": lost}
 
 
+def booked(traffic: RoundTraffic) -> list[int]:
+    """The keys of a round's traffic that have a record, in order (``client_books``)."""
+    reasons_of = {*traffic.refused, *traffic.failures}
+    return sorted({*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits})
+
+
 def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     """One for each client of the round's cohort, and for each whose late upload arrived in it.
 
@@ -257,12 +263,11 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     in the order of the traffic's keys.
     """
     reasons_of = traffic.refused | traffic.failures
-    keys = {*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits}
     names = traffic.side_names
     side_up, side_down = (_side_columns(names, direction) for direction in ("up", "down"))
     cache: dict[tuple[int, int], str] = {}
     books = []
-    for key in sorted(keys):
+    for key in booked(traffic):
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
         sent = [*([down] if down else []), *(first for k, first in traffic.unused if k == key)]
         books.append(

@@ -20,6 +20,7 @@ from compressors import Compressor, State
 from fedsim.federation import ledger, orders
 from fedsim.federation.orders import START, Work
 from fedsim.federation.trainer import epoch_length, lr_factor
+from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
 from fedsim.network.rates import ROUNDED
@@ -127,9 +128,9 @@ class Fixed:
         """The local iterations that a client does in a round, where nobody orders them."""
         return self.plan.local_iterations(round_number)
 
-    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
-        """The ordered work of a round's clients, by client."""
-        return self.work
+    def work_of(self, client: int) -> Work | None:
+        """The ordered work of a round's client."""
+        return self.work.get(client)
 
     def evaluates(self, round_number: int) -> bool:
         """Whether the server scores its model after the round that was begun last."""
@@ -147,9 +148,9 @@ class Fixed:
         row: Mapping[str, Any],
         traffic: RoundTraffic,
         weights: Mapping[str, Tensor],
-        works: Mapping[int, Work],
+        updates: Mapping[int, Update],
     ) -> None:
-        """Takes in a finished round: its row, its traffic, the model after, and works by uplink."""
+        """Takes in a finished round: its row, its traffic, the model after, and its updates."""
 
     def client_orders(self, work: Work | None) -> ClientOrders | None:
         """The columns of a client's record on its work; None where nothing was ordered."""
@@ -187,10 +188,8 @@ class Epochs(Fixed):
     def steps_of(self, client: int, round_number: int) -> int:
         return self.epochs(client)
 
-    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
-        keys = {*traffic.downlinks, *traffic.uplinks, *traffic.refused, *traffic.failures}
-        p = self.plan.method.gradient
-        return {key: Work(self.epochs(traffic.client_of(key)), p, 0) for key in keys}
+    def work_of(self, client: int) -> Work:
+        return Work(self.epochs(client), self.plan.method.gradient, 0)
 
     def close(self, number: int, works: Collection[Work]) -> None:
         self.steps = max(work.n for work in works)
@@ -349,7 +348,7 @@ class Controlled(Fixed):
         row: Mapping[str, Any],
         traffic: RoundTraffic,
         weights: Mapping[str, Tensor],
-        works: Mapping[int, Work],
+        updates: Mapping[int, Update],
     ) -> None:
         facts, receivers = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
@@ -368,7 +367,8 @@ class Controlled(Fixed):
             self._change = change
         losses = []
         for key, up in sorted(traffic.uplinks.items()):
-            work, client = works[key], traffic.client_of(key)
+            work, client = updates[key].work, updates[key].client
+            assert work is not None  # all of them had an order
             bits, sent = 8 * len(up.payload), int(up.metrics.get("sent", 0))
             values = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
             facts.clients[str(client)] = values | up.report

@@ -10,6 +10,7 @@ import numpy as np
 from compressors import derive
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.ledger import SamplerBits
+from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
 from fedsim.network.clock import Clock
 from fedsim.network.rates import ConstantRates, Rate
@@ -143,20 +144,20 @@ class Sampling:
         down = (bits for c, bits in self._scored.items() if c not in traffic.downlinks)
         return SamplerBits(self._registered + NUMBER_BITS * len(self._scored), sum(down))
 
-    def learn(self, number: int, traffic: RoundTraffic, seconds: Mapping[int, float]) -> None:
+    def learn(self, number: int, traffic: RoundTraffic, updates: Mapping[int, Update]) -> None:
         """Tells the sampler of a round: whose updates were used, and what is known of them.
 
         Args:
             number: the round, or the row.
             traffic: of the round.
-            seconds: by a key of the traffic, from the request to the reply on the clock.
+            updates: by a key of the traffic.
         """
         taken = {
-            traffic.client_of(key): Participation(
+            updates[key].client: Participation(
                 number,
                 int(up.samples),
                 up.report.get(TRAIN_LOSS),
-                seconds.get(key),
+                updates[key].seconds,
             )
             for key, up in sorted(traffic.uplinks.items())
         }

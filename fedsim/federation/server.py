@@ -7,13 +7,12 @@ when a run cannot be trusted.
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from math import nan
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from flwr.serverapp import Grid
 from torch import Tensor
 
@@ -23,28 +22,28 @@ from compressors.whole.memory import nest, unnest
 from fedsim.federation import digests, evaluation, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client_memory import Memories
-from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
+from fedsim.federation.concurrent import Concurrent
+from fedsim.federation.evaluation import evaluate, evaluate_each
 from fedsim.federation.failures import FAR, largest_update
 from fedsim.federation.flops import count_flops
-from fedsim.federation.inflight import InFlight
 from fedsim.federation.local_steps import Controlled, Epochs, Fixed, client_steps
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.orders import Work
-from fedsim.federation.sampling import NUMBER_BITS, Sampling
-from fedsim.federation.simulation import Simulation, TimedGrid
+from fedsim.federation.rounds import Rounds
+from fedsim.federation.sampling import Sampling
+from fedsim.federation.schedule import Schedule
+from fedsim.federation.sharding import ConcurrentShards
 from fedsim.federation.spending import Spending
 from fedsim.federation.trainer import Trainer
+from fedsim.federation.updates import Row
 from fedsim.ground.columns import row_of
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import (
-    AsynchronousRound,
     ClientRecord,
     ClientScores,
     PrivacyLoss,
     RoundRecord,
     Score,
-    SimulatedRound,
 )
 from fedsim.settings.config import RunConfig
 from strategies import (
@@ -58,8 +57,12 @@ from strategies.channel.server_end import KINDS
 
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
-FORWARD = 1 / 3
-"""The time of a forward pass, as a share of a local iteration's."""
+SCHEDULES: dict[str, type[Schedule]] = {
+    "rounds": Rounds,
+    "server": Concurrent,
+    "shards": ConcurrentShards,
+}
+"""When the server asks and steps, by what drives the strategy (``Algorithm.clock``)."""
 
 
 class Recorder(Protocol):
@@ -162,10 +165,16 @@ class Server:
         entries = sum(x.numel() for x in self.initial.values())
         self.sampling = Sampling.of(config, trainer.federation.shards, entries)
         if self.sampling is not None:
-            self.strategy.draws, self.strategy.reports = self._draw, self.sampling.reports
-            self.sampling.score = self._local_losses
-        self.simulation = Simulation(
-            config, self.strategy, recorder.sim_seconds, self.network, self.spending
+            self.strategy.reports = self.sampling.reports
+        self.schedule: Schedule = SCHEDULES[self.plan.algorithm.clock](
+            config,
+            trainer,
+            self.strategy,
+            self.work,
+            self.sampling,
+            self.spending,
+            self.network,
+            recorder.sim_seconds,
         )
         self._dense = 64.0 * entries  # bits, both ways
         self.own_models = evaluation.differ(trainer, self.initial)
@@ -180,7 +189,7 @@ class Server:
         if self.spending is not None:
             values["energy"] = self.spending.state()
         stored = Stored(KINDS)
-        values["under way"] = stored.pack(self.under_way())
+        values["under way"] = stored.pack(self.schedule.state())
         values["required"] = self.strategy.required
         return tensors | nest("under-way", stored.tensors), values
 
@@ -196,15 +205,7 @@ class Server:
         state = values.get("under way", {"works": [], "late": []})
         if "works" not in state:  # 0.1.0 kept no tensors
             state = Stored(KINDS, unnest("under-way", tensors)).unpack(state)
-        self.go_on(state)
-
-    def under_way(self) -> dict[str, Any]:
-        """The clock, and what is in flight."""
-        return self.simulation.state()
-
-    def go_on(self, state: dict[str, Any]) -> None:
-        """The way back from ``under_way``."""
-        self.simulation.restore(state)
+        self.schedule.restore(state)
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
@@ -214,8 +215,9 @@ class Server:
 
     def open(self, grid: Grid) -> None:
         """Goes on from where the recorder is, over ``grid``."""
-        self.grid = TimedGrid(grid, self.simulation) if self.simulation.matters else grid
         self.strategy.open(self.initial)
+        with self.failing(self.recorder.rounds_done + 1):
+            self.schedule.open(grid)
         self.recorder.resume(self)
         self._hold()
         self.work.resumed(self.channel.weights)
@@ -229,8 +231,8 @@ class Server:
 
     @property
     def exhausted(self) -> bool:
-        """Whether fewer clients have energy left than a round needs."""
-        return self.spending is not None and self.spending.left < self.plan.min_replies
+        """Whether too few clients have energy left for another round."""
+        return self.schedule.exhausted
 
     def _may_score(self, number: int) -> bool:
         """Whether the model is scored after a round: as planned, or since its bits may end the run.
@@ -248,71 +250,16 @@ class Server:
         return self.work.evaluates(number) or self.plan.reaches(spent + 2 * 1.5 * each)
 
     def step(self) -> dict[str, Any]:
-        """One round; returns its row."""
+        """One round, or as many updates as make one; returns its row."""
         number, start = self.recorder.rounds_done + 1, time.perf_counter()
-        channel, strategy = self.channel, self.strategy
-        before = channel.version
         with self.failing(number):
-            self.simulation.begin(number, self.plan.local_iterations(number))
-            if self.sampling is not None and number == 1:
-                self.sampling.register(self.simulation.clock, self.simulation.timed)
-            now, done = self.simulation.clock.now, self.recorder.iterations_done
-            settings = self.work.begin(number, now, done)
-            messages = strategy.ask(number, settings, self.grid)
-            self.simulation.exchange("before")
-            timeout = self.config.machine.timeout
-            replies = self.grid.send_and_receive(messages, timeout=timeout)
-            strategy.advance(replies)
-            self.simulation.exchange("after")
-            if channel.version == before and channel.traffic.uplinks:
-                raise RunFailed(f"round {number}: the strategy made no model of the replies")
-            self.simulation.add_edge_time()
-            self.simulation.add_coding_time()
-        return self.book(number, start)
-
-    def _draw(self, number: int, among: Sequence[int] | np.ndarray, count: int) -> Sequence[int]:
-        """The cohort of a round, by the run's sampler."""
-        assert self.sampling is not None
-        return self.sampling.draw(number, number, among, count, self.simulation.clock.now)
-
-    def _local_losses(
-        self, number: int, clients: Sequence[int]
-    ) -> tuple[dict[int, float], dict[int, int]]:
-        """Asks clients for their loss at the model that they would train from.
-
-        The losses are computed here: the clients would decode the same weights. A batch takes the
-        third part of a local iteration, because a backward pass takes about two forward ones
-        (Kaplan et al. 2020, Scaling laws for neural language models, section 2.1).
-        """
-        channel, simulation, batches = self.channel, self.simulation, self.plan.draws.loss_batches
-        losses, bits, exchanges = dict[int, float](), dict[int, int](), []
-        for client in clients:
-            began = time.perf_counter()
-            losses[client] = float(
-                np.float32(local_loss(self.trainer, channel.weights, client, number, batches))
-            )
-            bits[client] = ledger.charged_bits(channel.lacks(client))
-            count = batches or self.trainer.batches_of(client).an_epoch
-            measured = simulation.network.measured
-            work = time.perf_counter() - began if measured else count * FORWARD
-            exchanges.append(
-                InFlight(
-                    client,
-                    number,
-                    bits[client],
-                    work * float(simulation.clock.links.compute[client]),
-                    NUMBER_BITS,
-                )
-            )
-        if simulation.timed:
-            simulation.ask_first(exchanges)
-        return losses, bits
+            row = self.schedule.collect(number, self.recorder.iterations_done)
+        return self.book(row, number, start)
 
     @property
     def channel(self) -> ServerEnd:
         """The server's end of the channel, which has the model."""
-        assert self.strategy.channel is not None
-        return self.strategy.channel
+        return self.strategy.end
 
     @property
     def model(self) -> dict[str, Tensor]:
@@ -337,14 +284,15 @@ class Server:
             whose = largest_update(self.channel.traffic)
             raise RunFailed(f"round {number}, global update: {error}{whose}") from error
 
-    def book(self, number: int, start: float) -> dict[str, Any]:
+    def book(self, collected: Row, number: int, start: float) -> dict[str, Any]:
         """Scores the model where it is time, and writes the round's row; returns the row.
 
         Args:
+            collected: what the schedule has collected for it.
             number: of the round, which is done.
             start: when it began (``time.perf_counter``).
         """
-        channel, traffic, scored = self.channel, self.channel.traffic, time.perf_counter()
+        channel, traffic, scored = self.channel, collected.traffic, time.perf_counter()
         for name, x in channel.weights.items():
             if not finite(x):
                 methods = self.plan.method.compressor, self.plan.downlink
@@ -368,7 +316,8 @@ class Server:
         ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
         if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
-        joules = self.joules()
+        updates, spends = collected.updates, self.spending is not None
+        joules = sum(x.joules for x in updates.values()) if spends else None
         by_energy = self.plan.reaches_joules(self.recorder.joules + (joules or 0.0))
         by_bits = self.plan.reaches(self.recorder.spent + sent + ahead)
         if self.work.evaluates(number) or by_bits or by_energy or self.exhausted:
@@ -377,8 +326,15 @@ class Server:
             local = self.config.evaluation.clients is not None
             score = Score(nan, nan, ClientScores(nan, nan, nan) if local else None)
         now = time.perf_counter()
-        works = self.works(traffic)
-        records = self.client_records(works)
+        records = [
+            ClientRecord(
+                books,
+                update.timing,
+                self.work.client_orders(update.work),
+                update.joules if spends else None,
+            )
+            for books, update in zip(ledger.client_books(traffic), updates.values(), strict=True)
+        ]
         rows = [*map(row_of, records)]
         orders = self.work.round_orders(records)
         if self.plan.by_client and orders is not None:  # clients do unlike numbers of them
@@ -391,14 +347,14 @@ class Server:
             round=number, iteration=iteration, local_iterations=steps, clients=clients,
             failed=failed, score=score, train_loss=ledger.mean_metric(traffic, "train-loss"),
             bits=bits, coding=ledger.round_seconds(traffic), evaluate_seconds=now - scored,
-            seconds=now - start, timing=self.timing(),
+            seconds=now - start, timing=collected.timing,
             orders=orders, privacy=None if epsilon is None else PrivacyLoss(epsilon),
             energy_joules=joules,
             digest_payloads=digests.of_rows(rows), digest_model=digests.of_model(self.model),
         ))  # fmt: skip
-        self.work.learn(row, traffic, channel.weights, works)
+        self.work.learn(row, traffic, channel.weights, updates)
         if self.sampling is not None:
-            self.sampling.learn(number, traffic, self.durations())
+            self.sampling.learn(number, traffic, updates)
         self.recorder.round(row, rows, traffic, self)
         self._hold()
         return row
@@ -428,33 +384,3 @@ class Server:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
         waits = self.plan.stop_at_bits is not None and not self.recorder.scored
         self._last = self._to_score(self.recorder.iterations_done) if waits else None
-
-    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
-        """What was ordered, by the keys of a round's traffic."""
-        return self.work.works(traffic)
-
-    def durations(self) -> Mapping[int, float]:
-        """By the keys of the round's traffic, seconds of the clock from request to reply."""
-        works = self.simulation.works.items()
-        return {client: x.ended_at - x.sent_at for client, x in works if x.over}
-
-    def timing(self) -> SimulatedRound | AsynchronousRound:
-        """The round's columns of the simulated clock."""
-        return self.simulation.row()
-
-    def joules(self) -> float | None:
-        """What all clients together have spent in the round; None where nothing takes energy."""
-        return None if self.spending is None else sum(self.simulation.joules.values())
-
-    def client_records(self, works: Mapping[int, Work]) -> list[ClientRecord]:
-        """A record of each client in the round; ``works``: as ``works`` returns them."""
-        spent = None if self.spending is None else self.simulation.joules
-        return [
-            ClientRecord(
-                books,
-                self.simulation.client_row(books.client),
-                self.work.client_orders(works.get(books.client)),
-                None if spent is None else spent.get(books.client, 0.0),
-            )
-            for books in ledger.client_books(self.channel.traffic)
-        ]

@@ -5,15 +5,15 @@ from typing import Any
 from flwr.app import Message, RecordDict
 
 from fedsim.engines import compat
-from fedsim.federation.events import EventServer
+from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.inflight import InFlight, bits_back, bits_down
-from strategies import Arrival, RoundTraffic, ShardedStrategy
+from strategies import Arrival, ShardedStrategy
 from strategies.channel.framing import Travel
 from strategies.channel.parts import join_parts, part_of
 
 
-class ShardServer(EventServer):
-    """``EventServer`` where every client holds a part of the model, and there is no other server.
+class ConcurrentShards(Concurrent):
+    """``Concurrent`` where every client holds a part of the model, and there is no other server.
 
     A message between two clients takes the upload link of one and the download link of the other,
     and the latency of both.
@@ -21,8 +21,8 @@ class ShardServer(EventServer):
 
     strategy: ShardedStrategy
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.clock.handlers |= {
             "pull": self.pull,
             "push": self.push,
@@ -33,27 +33,23 @@ class ShardServer(EventServer):
             "pulled": self.pulled,
             "all": self.compute,
         }
-        self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
         self._pulled: dict[int, dict[int, RecordDict]] = {}  # by worker: parts of the model
         self._waiting: dict[int, int] = {}  # by worker: how many of these are still to come
 
-    def begun(self) -> list[RoundTraffic]:
-        return [arrival.traffic for booked in self._booked.values() for arrival in booked.values()]
-
-    def under_way(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         pulled = {
             client: {place: compat.to_bytes(content) for place, content in parts.items()}
             for client, parts in self._pulled.items()
         }
         parts = {"booked": self._booked, "pulled": pulled, "waiting": self._waiting}
-        return super().under_way() | parts
+        return super().state() | parts
 
-    def go_on(self, state: dict[str, Any]) -> None:
-        super().go_on(state)
-        self._booked, self._waiting = state["booked"], state["waiting"]
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values)
+        self._booked, self._waiting = values["booked"], values["waiting"]
         self._pulled = {
             client: {place: compat.from_bytes(data) for place, data in parts.items()}
-            for client, parts in state["pulled"].items()
+            for client, parts in values["pulled"].items()
         }
 
     @property
@@ -96,10 +92,8 @@ class ShardServer(EventServer):
 
     def _take(self, job: InFlight, reply: Message) -> None:
         """A worker has dropped out: no part hears from it."""
-        with self.failing(self.number + 1):
-            arrivals = [
-                self.strategy.push(job.client, place, reply) for place in range(self.plan.clients)
-            ]
+        places = range(self.plan.clients)
+        arrivals = [self.strategy.push(job.client, place, reply) for place in places]
         self._answer_worker(job, dict(enumerate(arrivals)))
 
     def _each(self, client: int, what: str) -> None:
@@ -141,9 +135,7 @@ class ShardServer(EventServer):
     def pushed(self, client: int, place: int) -> None:
         """A part of a gradient has come: the part moves, and the worker is answered at once."""
         job, booked = self.jobs[client], self._booked[client]
-        with self.failing(self.number + 1):
-            reply = self.reply(job)
-            booked[place] = self.strategy.push(client, place, reply, job.overdue)
+        booked[place] = self.strategy.push(client, place, self.reply(job), job.overdue)
         complete = len(booked) == self.plan.clients
         if complete:
             del self._booked[client]

@@ -1,41 +1,45 @@
-"""The traffic of as many updates as make a round, of a server that takes them in one by one."""
+"""The rows of a run's results before they are booked: each client's update, and their traffic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.bits import SPANS, Span
 from fedsim.federation import ledger
 from fedsim.federation.orders import Work
+from fedsim.ground.records import ClientTiming, RoundTiming, SimulatedTime, TimeParts
+from fedsim.network.clock import PARTS
 from strategies import Arrival, Downlink, RoundTraffic, Uplink
 
 
 @dataclass
 class Update:
-    """One update of a client, from the message that asked for it to its arrival.
+    """One client's part in a row: from the message that asked for its update to the arrival.
 
     Args:
         client: whose it is.
-        work: what the client was to do.
-        arrivals: what came of it: one, or one at each server that holds a part of the model.
+        work: what the client was to do; None: what the settings say.
+        parts: seconds of download, compute, upload and waiting.
+        seconds: from the request to the reply; None: there is none yet.
+        timing: the columns of both.
+        joules: what its client has spent on it, where that is counted.
+        arrivals: what came of it where clients are asked one at a time: one, or one at each server
+            that holds a part of the model.
         local_part: the place in ``arrivals`` of the part that the client holds itself: that does
             not travel; None: all do.
-        seconds: of download, compute, upload and waiting.
-        end: the clock at its arrival.
-        overdue: whether it came after its deadline.
-        joules: what its client has spent on it, where that is counted.
     """
 
     client: int
-    work: Work
-    arrivals: Sequence[Arrival]
-    local_part: int | None
-    seconds: Sequence[float]
-    end: float
-    overdue: bool = False
+    work: Work | None
+    parts: Sequence[float]
+    seconds: float | None
+    timing: ClientTiming
     joules: float = 0.0
+    arrivals: Sequence[Arrival] = ()
+    local_part: int | None = None
 
     @property
     def messages(self) -> list[RoundTraffic]:
@@ -47,10 +51,31 @@ class Update:
         """Messages over a link."""
         return [traffic for place, traffic in enumerate(self.messages) if place != self.local_part]
 
+
+@dataclass
+class Row:
+    """What a server has collected for a row of the results.
+
+    Args:
+        traffic: the messages.
+        updates: of every client of it, by the keys of the traffic.
+        timing: the columns of the clock.
+    """
+
+    traffic: RoundTraffic
+    updates: Mapping[int, Update]
+    timing: RoundTiming = field(default_factory=RoundTiming)
+
     @property
-    def staleness(self) -> float:
-        """The mean over ``arrivals``."""
-        return sum(arrival.staleness for arrival in self.arrivals) / len(self.arrivals)
+    def used(self) -> list[Update]:
+        """The updates that the model has, or will have."""
+        return [self.updates[key] for key in self.traffic.uplinks]
+
+    def times(self, start: float, now: float) -> None:
+        """Books a part of the clock; a client's parts are means over used updates, or NaN."""
+        nothing = [[np.nan] * len(PARTS)]
+        means = np.mean([x.parts for x in self.used] or nothing, axis=0).tolist()
+        self.timing.time, self.timing.parts = SimulatedTime(now - start, now), TimeParts(*means)
 
 
 @dataclass

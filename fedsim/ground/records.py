@@ -224,23 +224,10 @@ class TimeParts:
     )
 
 
-@dataclass
-class SimulatedRound:
-    """The columns of a synchronous server's round on the simulated clock."""
-
-    late: int | None = optional_column(
-        "updates", "updates from earlier rounds that this round applied", WITH_LATE
-    )
-    time: SimulatedTime | None = None
-    parts: TimeParts | None = None
-
-
 @dataclass(kw_only=True)
-class AsynchronousRound:
-    """The columns of an asynchronous server's row, which has as many updates as a round."""
+class ArrivalCounts:
+    """The columns of a server that does not wait, whose row has as many updates as a round."""
 
-    parts: TimeParts
-    time: SimulatedTime
     staleness: float = column("steps", f"{_STALENESS}, the mean", ASYNCHRONOUS)
     version: int = column("steps", "steps of the model so far", ASYNCHRONOUS)
     staleness_max: float = column("steps", f"{_STALENESS}, the greatest", ASYNCHRONOUS)
@@ -252,6 +239,18 @@ class AsynchronousRound:
     )
     used_iterations: float = column("iterations", _USED, ASYNCHRONOUS)
     in_flight: int = column("clients", "clients that have a message, train or send", ASYNCHRONOUS)
+
+
+@dataclass
+class RoundTiming:
+    """The columns of a row on the simulated clock, which a run without a network lacks."""
+
+    late: int | None = optional_column(
+        "updates", "updates from earlier rounds that this round applied", WITH_LATE
+    )
+    time: SimulatedTime | None = None
+    parts: TimeParts | None = None
+    arrivals: ArrivalCounts | None = None
 
 
 @dataclass(kw_only=True)
@@ -306,7 +305,7 @@ class RoundRecord:
     coding: CodingSeconds
     evaluate_seconds: float = column("seconds", "evaluation at the server", measured=True)
     seconds: float = column("seconds", "the whole round by the clock of the machine", measured=True)
-    timing: SimulatedRound | AsynchronousRound
+    timing: RoundTiming
     orders: RoundOrders | None = None
     privacy: PrivacyLoss | None = None
     energy_joules: float | None = optional_column(
@@ -360,24 +359,19 @@ class ClientBooks:
     )
 
 
-@dataclass(slots=True)
-class SimulatedClient:
-    """The columns of a client in a synchronous round on the simulated clock."""
+@dataclass(kw_only=True, slots=True)
+class ClientTiming:
+    """The columns of a client's update on the simulated clock."""
 
     late: int | None = optional_column(
         "updates", "1 where its update was of an earlier round", WITH_LATE
     )
+    message: int | None = optional_column(
+        "number", "the number of this message to this client", ASYNCHRONOUS
+    )
+    staleness: float | None = optional_column("steps", _STALENESS, ASYNCHRONOUS)
     parts: TimeParts | None = None
-
-
-@dataclass(kw_only=True, slots=True)
-class AsynchronousClient:
-    """The columns of an update at an asynchronous server."""
-
-    message: int = column("number", "the number of this message to this client", ASYNCHRONOUS)
-    staleness: float = column("steps", _STALENESS, ASYNCHRONOUS)
-    parts: TimeParts
-    sim_end_seconds: float = column(
+    sim_end_seconds: float | None = optional_column(
         "seconds", "simulated time when its update arrived", ASYNCHRONOUS
     )
     overdue: int | None = optional_column(
@@ -404,7 +398,7 @@ class ClientRecord:
     """A row of ``clients.parquet``."""
 
     books: ClientBooks
-    timing: SimulatedClient | AsynchronousClient | None = None
+    timing: ClientTiming
     orders: ClientOrders | None = None
     energy_joules: float | None = optional_column(
         "joules", f"{_JOULES}; 0 where the client was not asked in this round", ENERGY

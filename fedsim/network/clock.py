@@ -175,6 +175,14 @@ class Clock(Generic[E]):
             exchange.sent_at = self.now
             self.exchanges[exchange.client] = exchange
             self.transfer("up", exchange, exchange.up_bits, "uploaded")
+        self._take_out(exchanges)
+
+    def complete(self, exchanges: Collection[E]) -> None:
+        """Sends requests now, and goes on until all have ended: they are not in flight then."""
+        self.send(exchanges)
+        self._take_out(exchanges)
+
+    def _take_out(self, exchanges: Collection[E]) -> None:
         self.wait(exchanges, len(exchanges))
         for exchange in exchanges:
             del self.exchanges[exchange.client]

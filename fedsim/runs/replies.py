@@ -17,7 +17,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.federation.simulation import recipient_of
+from fedsim.federation.rounds import recipient_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import digest_of, write_bytes, write_json
 from strategies import RoundTraffic

@@ -22,10 +22,8 @@ from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.evaluation import evenly_spread
-from fedsim.federation.events import EventServer
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
-from fedsim.federation.sharding import ShardServer
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trainer import entries as trained_entries
@@ -75,9 +73,6 @@ _MANY = 3
 """With so many workers or more, replies are decoded while others train; else many replies would
 wait. With fewer, decoding meanwhile would take the interpreter's lock from the workers, and so
 would waking for each reply (7 % of a round of digits each)."""
-
-SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "shards": ShardServer}
-"""The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
 
 
 def run(
@@ -329,7 +324,7 @@ def server_of(
     place = None if folder is None else folder.path
     states.begin(place, remembered is not None, before.clients if before else None)
     records = RunRecords(config, follower, remembered, before, folder)
-    return SERVERS[clock](config, trainer, records), records
+    return Server(config, trainer, records), records
 
 
 def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
@@ -383,8 +378,7 @@ def broken_off(
 
 def summary_of(description: dict[str, Any], records: RunRecords, server: Server) -> dict[str, Any]:
     """The summary of a run that is done; ``description``: what was known before its first round."""
-    tables, channel = records.frames(), server.strategy.channel
-    assert channel is not None
+    tables, channel = records.frames(), server.strategy.end
     entries = sum(x.numel() for x in server.initial.values())
     controlled = records.config.controller is not None
     held: dict[str, float] = {}

@@ -10,7 +10,6 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from strategies.algorithms.base import RoundInfo
 from strategies.channel.mailbox import Count, Late
 from strategies.channel.replies import check_enough
 from strategies.channel.server_end import ServerEnd
@@ -66,18 +65,15 @@ class Asynchronous(RuledStrategy):
 
     def message(self, client: int, config: ConfigRecord) -> RecordDict:
         """The content of the next message to a client that has answered all before it."""
-        assert self.channel is not None
-        return self.channel.ask(client, config)
+        return self.end.ask(client, config)
 
     def traffic_of(self, client: int) -> RoundTraffic:
         """The message to a client that has not answered it."""
-        assert self.channel is not None
-        return self.channel.in_flight[client].traffic
+        return self.end.in_flight[client].traffic
 
     def loses(self, client: int) -> None:
         """Books that the update of a client which has trained never comes."""
-        assert self.channel is not None
-        self.traffic_of(client).dropped += [client] * self.channel.loses(client)
+        self.traffic_of(client).dropped += [client] * self.end.loses(client)
 
     def late_of(self, overdue: bool) -> Late | None:
         """The policy for a late update; None: it is applied, in time or counted when it comes."""
@@ -88,28 +84,15 @@ class Asynchronous(RuledStrategy):
 
         ``overdue``: whether it came after its deadline; ``late`` decides how it is used then.
         """
-        channel = self.channel
-        assert channel is not None and self.clients is not None
-        arrival = channel.arrive(client, reply, self.late_of(overdue))
+        arrival = self.end.arrive(client, reply, self.late_of(overdue))
         if arrival.uplink is None:
             return arrival
-        now = RoundInfo(
-            arrival.traffic.round,
-            self.seed,
-            self.clients,
-            self.uplink,
-            self.cohort or 0,
-            age={client: arrival.staleness},
-            sent={client: arrival.request.weights},
-        )
-        uplinks = {client: arrival.uplink}
-        delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
         if self.buffers is not None:
             self.buffers.gather(client, arrival.uplink)
-        if delta is not None:
-            channel.advance(delta)
-            if self.buffers is not None:
-                self.buffers.mix(self.rule.mixing(arrival.staleness))
+        stale, weights = arrival.staleness, arrival.request.weights
+        moved = self.step({client: arrival.uplink}, age={client: stale}, sent={client: weights})
+        if moved and self.buffers is not None:
+            self.buffers.mix(self.rule.mixing(stale))
         return arrival
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:

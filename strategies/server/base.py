@@ -14,7 +14,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, State, Tensors, text
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm
+from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.requirements import Setup
 from strategies.channel import nodes
 from strategies.channel.app_checks import check_method, check_record
@@ -28,6 +28,7 @@ from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
 from strategies.channel.replies import ABSENT, AT_WORK
 from strategies.channel.server_end import ServerEnd, Side
+from strategies.channel.traffic import Uplink
 from strategies.server.statedict import StateDict
 from strategies.server.wrappers import check_around
 
@@ -148,6 +149,13 @@ class ChannelStrategy(Strategy):
             initial_arrays = layout.to_record(self.channel.weights)
         return super().start(grid, initial_arrays, *args, **named)
 
+    @property
+    def end(self) -> ServerEnd:
+        """The channel; ``RuntimeError`` before the first round."""
+        if self.channel is None:
+            raise RuntimeError("there is no memory before the first round")
+        return self.channel
+
     def weighs(self, rule: Algorithm | None) -> str:
         """By what the mean of clients' updates is weighted, as ``Buffers.weighting``."""
         return rule.weighs if rule else "uniform"
@@ -245,8 +253,8 @@ class ChannelStrategy(Strategy):
 
         A client that wants the model is sent it now, and answered for before this returns.
         """
-        channel, grid = self.channel, self._grid
-        assert channel is not None and grid is not None
+        channel, grid = self.end, self._grid
+        assert grid is not None
         by_client = self._take(replies, channel)
         wishes = channel.grant()
         if wishes:
@@ -287,9 +295,7 @@ class ChannelStrategy(Strategy):
 
         Raises ``RuntimeError`` before the first round.
         """
-        if self.channel is None:
-            raise RuntimeError("there is no memory before the first round")
-        tensors, values = self.channel.state()
+        tensors, values = self.end.state()
         return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
@@ -408,6 +414,8 @@ class RuledStrategy(ChannelStrategy):
     Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
     """
 
+    clients: int
+
     def __init__(
         self,
         uplink: Compressor,
@@ -423,6 +431,18 @@ class RuledStrategy(ChannelStrategy):
         if self.required is None:
             self.required = self.cohort if rule.every_reply else 1
         self.memory: State = {}
+
+    def step(self, uplinks: dict[int, Uplink], **facts: Any) -> bool:
+        """Moves the model by the algorithm's step of updates; returns whether it has moved.
+
+        ``facts``: what else ``RoundInfo`` has of the round, or of an arrival.
+        """
+        end, cohort = self.end, self.cohort or 0
+        now = RoundInfo(end.traffic.round, self.seed, self.clients, self.uplink, cohort, **facts)
+        delta, self.memory = self.rule.step(uplinks, self.memory, end.weights, now)
+        if delta is not None:
+            end.advance(delta)
+        return delta is not None
 
     def sides(self) -> list[Side]:
         """Those of every strategy, and the algorithm's own."""

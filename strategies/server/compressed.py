@@ -160,8 +160,7 @@ class Compressed(ChannelStrategy):
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
-        channel = self.channel
-        assert channel is not None
+        channel = self.end
         arrays = lazy_arrays(channel.weights)
         for inner in layers_of(self.strategy):
             if isinstance(inner, FedAvgM):
@@ -205,8 +204,7 @@ class Compressed(ChannelStrategy):
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
-        channel = self.channel
-        assert channel is not None
+        channel = self.end
         arrived = self.collect(replies)
         odd = odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
         for client, reason in odd.items():
@@ -332,7 +330,6 @@ class Compressed(ChannelStrategy):
 
     def _to_score(self, message: Message) -> RecordDict:
         """A message for evaluation with its model as a payload."""
-        assert self.channel is not None
         records = message.content.items()
         others = RecordDict(
             {k: v for k, v in records if k not in OURS and not isinstance(v, ArrayRecord)}
@@ -340,7 +337,7 @@ class Compressed(ChannelStrategy):
         settings = {} if self._arrays == ARRAYS else {NAMED: self._arrays}
         buffers = b"" if self.buffers is None else to_payload(self.buffers.values)
         client = self.client_at(message.metadata.dst_node_id)
-        return self.channel.scoring(client, settings, others, buffers)
+        return self.end.scoring(client, settings, others, buffers)
 
     def summary(self) -> None:
         """As the strategy inside."""

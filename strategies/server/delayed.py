@@ -7,9 +7,9 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from compressors import Compressor, State, Tensors, text
+from compressors import Compressor, State, text
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.base import Algorithm
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.downlinks import Relayed
 from strategies.channel.server_end import ServerEnd
@@ -70,8 +70,7 @@ class DelayedDSGD(RuledStrategy):
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """One message per client of the round's cohort that can be asked."""
-        channel = self.channel
-        assert channel is not None
+        channel = self.end
         nodes, out = self.drawn(server_round, grid)
         traffic = channel.begin(server_round, nodes, out)
         traffic.edges = None if self.edges is None else self.edges.begin(nodes)
@@ -83,28 +82,17 @@ class DelayedDSGD(RuledStrategy):
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord:
         """Decodes every reply as it comes, and moves the model by the global update."""
-        channel = self.channel
-        assert channel is not None and self.clients is not None
+        channel = self.end
         self.collect(replies)
         uplinks = channel.finish(self.required)
         if not uplinks:  # and none is required: the model stays
             return MetricRecord()
         traffic = channel.traffic
-        now = RoundInfo(
-            traffic.round,
-            self.seed,
-            self.clients,
-            self.uplink,
-            self.cohort or 0,
-            channel.iterations,
-            side_payloads={c: down.side_payloads for c, down in traffic.downlinks.items()},
-        )
         if self.edges is not None and traffic.edges is not None:
-            delta: Tensors | None = self.edges.step(uplinks, traffic.edges, traffic.round)
+            channel.advance(self.edges.step(uplinks, traffic.edges, traffic.round))
         else:
-            delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
-        if delta is not None:
-            channel.advance(delta)
+            sides = {c: down.side_payloads for c, down in traffic.downlinks.items()}
+            self.step(uplinks, iterations=channel.iterations, side_payloads=sides)
         rows = [up.metrics for up in uplinks.values()]
         keys = sorted(set.intersection(*(set(row) for row in rows)))
         return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})

@@ -68,7 +68,6 @@ class ShardedStrategy(Asynchronous):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, rule=rule, **common)
-        assert self.clients is not None
         self.memories: list[State] = [{} for _ in range(self.clients)]
         self.ends: list[ServerEnd] = []
         self._rules: list[Sharded] = []
@@ -76,7 +75,6 @@ class ShardedStrategy(Asynchronous):
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
         """The lines to all parts; opened once."""
         if self.channel is None:
-            assert self.clients is not None
             parts = ModelParts(weights, self.clients)
             self.ends = [self._line(parts.cut(weights, i), i) for i in range(self.clients)]
             self._rules = [
@@ -121,7 +119,6 @@ class ShardedStrategy(Asynchronous):
             reply = Message(part_of(reply.content, place), reply_to=reply)
         arrival = end.arrive(client, reply, self.late_of(overdue))
         if arrival.uplink is not None:
-            assert self.clients is not None
             number = end.version // self.clients + 1
             now = RoundInfo(number, line_seed(self.seed, place), self.clients, self.uplink)
             uplinks, memory = {client: arrival.uplink}, self.memories[place]

@@ -14,6 +14,7 @@ from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
 from fedsim.federation.ledger import charged_bits
 from fedsim.federation.updates import Update, merge_updates
+from fedsim.ground.records import ClientTiming
 from strategies import ClientEnd, RoundInfo, Sharded, build
 from strategies.algorithms.sharded import of_part
 from strategies.channel.parts import ModelParts, PartsEnd, line_seed
@@ -140,7 +141,7 @@ def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:
     server.ends[0].max_norm = 0.5
     content, asked = world.answer(1, {"w": torch.ones(6)}), Message(RecordDict(), 1, "train")
     came = [server.push(1, place, Message(content, reply_to=asked)) for place in range(3)]
-    update = Update(1, 1, came, local_part=1, seconds=[0.0] * 4, end=0.0)
+    update = Update(1, None, [0.0] * 4, 0.0, ClientTiming(), arrivals=came, local_part=1)
     bits = [charged_bits(arrival.uplink) for arrival in came if arrival.uplink is not None]
     assert len(bits) == 2 and came[0].traffic.failed_bits[1] == bits[0]
     booked = merge_updates(1, [update])

@@ -7,7 +7,7 @@ from flwr.app import Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
 from fedsim.engines.numbered_grid import NumberedGrid
-from fedsim.federation.simulation import recipient_of
+from fedsim.federation.rounds import recipient_of
 from fedsim.runs.replies import Moment, Reply, number_of
 from fedsim.runs.verify.clientreplies import Replies
 from strategies.channel.nodes import PARTITION_ID, QUERY

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import simulation
-from fedsim.federation.simulation import TimedGrid
+from fedsim.federation import rounds
+from fedsim.federation.rounds import TimedGrid
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.results.load import load_results
@@ -43,8 +43,8 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     def back(traffic: Any, client: int, message: Any, framing: bool) -> Travel:
         return Travel(0, up(message))
 
-    monkeypatch.setattr(simulation, "bits_back", back)
-    monkeypatch.setattr(simulation, "bits_down", lambda traffic, client, framing: 0)
+    monkeypatch.setattr(rounds, "bits_back", back)
+    monkeypatch.setattr(rounds, "bits_down", lambda traffic, client, framing: 0)
 
 
 def done(config: RunConfig, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -289,9 +289,9 @@ def test_a_reply_that_the_clock_does_not_hold_is_that_of_the_grid_beneath() -> N
     reply = SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id="held"))
     exchange = SimpleNamespace(client=1, over=False, reply=reply)
     pulled, clock = list[list[str]](), SimpleNamespace(exchanges={1: exchange})
-    simulated: Any = SimpleNamespace(clock=clock, late={1: exchange}, take={1: "in time"}.get)
+    simulated: Any = SimpleNamespace(clock=clock, late={1: exchange})
     beneath: Any = SimpleNamespace(pull_messages=lambda ids: pulled.append(ids) or ["late"])
     grid = TimedGrid(beneath, simulated)
     assert grid.pull_messages(["held", "other"]) == ["late"] and pulled == [["other"]]
     exchange.over = True
-    assert grid.pull_messages(["held"]) == ["in time"] and len(pulled) == 1
+    assert grid.pull_messages(["held"]) == [reply] and len(pulled) == 1 and not clock.exchanges

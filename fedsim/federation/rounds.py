@@ -1,106 +1,132 @@
-"""A run's simulated time: who is asked, who drops out, when a round is over; and its grid.
+"""Rounds: a cohort is asked, and the server waits for it; the clock's grid.
 
-Which client is late follows from the lengths of the messages and from the settings alone, so that
-every engine has the same rounds.
+Flower's own strategies ask a grid for the replies of a round, so that the clock is one around it.
 """
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Error, Message
-from flwr.common.constant import ErrorCode
+from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
 from fedsim.federation import inflight, ledger
-from fedsim.federation.failures import DROPPED, LATE
-from fedsim.federation.inflight import InFlight, bits_back, bits_down
-from fedsim.federation.spending import Spending
-from fedsim.ground.records import SimulatedClient, SimulatedRound, SimulatedTime, TimeParts
-from fedsim.network.clock import PARTS, Clock
-from fedsim.network.spec import NetworkSpec, parse
-from fedsim.settings.config import RunConfig
+from fedsim.federation.evaluation import local_loss
+from fedsim.federation.failures import LATE
+from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
+from fedsim.federation.sampling import NUMBER_BITS
+from fedsim.federation.schedule import Schedule
+from fedsim.federation.updates import Row, Update
+from fedsim.ground.errors import RunFailed
+from fedsim.ground.records import ClientTiming, TimeParts
+from fedsim.network.clock import PARTS
 from fedsim.settings.samplers.simple import Uniform
-from strategies import ChannelStrategy, Relay, RoundTraffic
+from strategies import Relay, RoundTraffic
 from strategies.channel.nodes import CohortGrid, Without
 from strategies.channel.payload import CLIENT, settings_in
 from strategies.channel.replies import metrics_of
 
-_NO_TIME = "compute=0s"
 _CODES = ("decode-seconds", "encode-seconds")
+_TRAIN = "train"
+FORWARD = 1 / 3
+"""The time of a forward pass, as a share of a local iteration's."""
 
 
-class Simulation:
-    """The clock of one run, and who is asked, drops out and is late.
-
-    Args:
-        config: the run.
-        strategy: its strategy, which is given the available clients.
-        now: where the clock begins, in seconds: not at 0 where a run goes on.
-        network: the run's, with the FLOPs of an iteration where it goes by them; None: no network.
-        spending: the clients' energy; None: nothing takes any.
+class Rounds(Schedule):
+    """One round after the other: who is asked, drops out and is late; when a round is over.
 
     Attributes:
         joules: what clients have spent in the round, by client.
+        works: the requests of the round, and late ones, by client.
+        leaves: when each client drops out in the round, by client (``Leaves``).
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        strategy: ChannelStrategy,
-        now: float = 0.0,
-        network: NetworkSpec | None = None,
-        spending: Spending | None = None,
-    ) -> None:
-        plan = config.plan
-        self.spending, self.joules = spending, dict[int, float]()
-        self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
-        self.timed, self.counts = network is not None, config.clients.late == "count"
-        self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plan, self.joules = self.plan, dict[int, float]()
+        self.counts, self.least = self.config.clients.late == "count", plan.min_replies
         # Any other sampler than the uniform one chooses among all that can be asked.
         self.capacity = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
-        self.network: NetworkSpec = network or parse(_NO_TIME)
-        self._ahead = plan.algorithm.steps_ahead if self.network.overlap else 0
+        self._ahead = plan.algorithm.steps_ahead if self.spec.overlap else 0
         self._trained_at = dict[int, float]()  # by client, in its last round
-        self.clock: Clock[InFlight] = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         self._relays = isinstance(plan.downlink, Relay)
-        rule = plan.rules.availability
-        self._presence = None if rule is None else rule.of(plan.clients, config.seed)
-        self.number, self.start = 0, now
-        self.works = dict[int, InFlight]()  # of the round, and late ones
+        self.number, self.start, self.iterations = 0, self.now, 0
+        self.works = dict[int, InFlight]()
         self._delivered = dict[int, float]()  # by client: bits of the model that it has already
-        self.leaves: np.ndarray = np.zeros(0, "U6")  # by client: ``Leaves``
+        self.leaves: np.ndarray = np.zeros(0, "U6")
+        if (sampling := self.sampling) is not None:
+            sampling.score = self._local_losses
+            self.strategy.draws = lambda number, among, count: sampling.draw(
+                number, number, among, count, self.clock.now
+            )
 
-    def begin(self, number: int, iterations: int) -> None:
+    def open(self, grid: Grid) -> None:
+        """Over the clock's grid, where a clock is asked for, or clients may be away."""
+        self.grid = TimedGrid(grid, self) if self.timed or not self.rules.plain else grid
+
+    @property
+    def exhausted(self) -> bool:
+        return self.spending is not None and self.spending.left < self.least
+
+    def collect(self, number: int, done: int) -> Row:
+        """One round."""
+        self.begin(number)
+        if self.sampling is not None and number == 1:
+            self.sampling.register(self.clock, self.timed)
+        end = self.strategy.end
+        before = end.version
+        settings = self.work.begin(number, self.clock.now, done)
+        messages = self.strategy.ask(number, settings, self.grid)
+        self.exchange("before")
+        timeout = self.config.machine.timeout
+        self.strategy.advance(self.grid.send_and_receive(messages, timeout=timeout))
+        self.exchange("after")
+        if end.version == before and end.traffic.uplinks:
+            raise RunFailed(f"round {number}: the strategy made no model of the replies")
+        self.add_server_time()
+        return self.row()
+
+    def begin(self, number: int) -> None:
         """Begins a round, when enough clients are there; the strategy hears who they are."""
-        self.number, self.start, self.iterations = number, self.clock.now, iterations
-        self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
+        self.number, self.start = number, self.clock.now
+        self.iterations = self.plan.local_iterations(number)
+        self.leaves = self.rules.dropout.draw(self.config.seed, number, self.plan.clients)
         self.works, self._delivered, self.joules = self.late, {}, {}
-        if self._presence is not None or self.rules.late or self._depleted:
+        if self.presence is not None or self.rules.late or self.depleted:
             self.strategy.among = self._free()
 
-    def ask_first(self, exchanges: Sequence[InFlight]) -> None:
-        """Sends clients the model before the round asks any; goes on until all have answered.
+    def _local_losses(
+        self, number: int, clients: Sequence[int]
+    ) -> tuple[dict[int, float], dict[int, int]]:
+        """Asks clients for their loss at the model that they would train from.
 
-        What the round sends them then lacks the bits that they have.
-
-        Args:
-            exchanges: of clients that can be asked.
+        The losses are computed here: the clients would decode the same weights. A batch takes the
+        third part of a local iteration, because a backward pass takes about two forward ones
+        (Kaplan et al. 2020, Scaling laws for neural language models, section 2.1).
         """
-        self.clock.send(exchanges)
-        self.clock.wait(exchanges, len(exchanges))
-        for exchange in exchanges:
-            del self.clock.exchanges[exchange.client]
-            self._delivered[exchange.client] = exchange.down_bits
+        channel, batches = self.strategy.end, self.plan.draws.loss_batches
+        losses, bits, exchanges = dict[int, float](), dict[int, int](), []
+        for client in clients:
+            began = time.perf_counter()
+            loss = local_loss(self.trainer, channel.weights, client, number, batches)
+            losses[client] = float(np.float32(loss))
+            bits[client] = ledger.charged_bits(channel.lacks(client))
+            count = batches or self.trainer.batches_of(client).an_epoch
+            work = time.perf_counter() - began if self.spec.measured else count * FORWARD
+            seconds = work * float(self.clock.links.compute[client])
+            exchanges.append(InFlight(client, number, bits[client], seconds, NUMBER_BITS))
+        if self.timed:
+            self._complete(exchanges)
+        return losses, bits
 
     def exchange(self, stage: Literal["before", "after"]) -> None:
         """Exchanges with the clients of the round before its messages, or after its replies.
 
-        The server waits for all clients with each of them. What the round sends lacks the bits
-        that they had before.
+        The server waits for all clients with each of them.
         """
         downs = self.traffic.downlinks.items()
         sizes = {client: getattr(down, stage) for client, down in downs}
@@ -110,12 +136,14 @@ class Simulation:
                 for client, pairs in sizes.items()
                 if pairs
             ]
-            self.clock.send(exchanges)
-            self.clock.wait(exchanges, len(exchanges))
-            for x in exchanges:
-                del self.clock.exchanges[x.client]
-                self._delivered[x.client] = self._delivered.get(x.client, 0.0) + x.down_bits
-                self._spend(x)
+            self._complete(exchanges)
+
+    def _complete(self, exchanges: Sequence[InFlight]) -> None:
+        """Goes on until clients have answered. What the round sends lacks the bits they have."""
+        self.clock.complete(exchanges)
+        for x in exchanges:
+            self._delivered[x.client] = self._delivered.get(x.client, 0.0) + x.down_bits
+            self._spend(x)
 
     def _spend(self, exchange: InFlight) -> None:
         """Books the energy of an exchange."""
@@ -129,21 +157,16 @@ class Simulation:
         under_way = self.clock.exchanges.values()
         return {x.client: x for x in under_way if x.reply is not None and x.number < self.number}
 
-    @property
-    def _depleted(self) -> list[int]:
-        """Clients whose battery is empty."""
-        return [] if self.spending is None else self.spending.empty
-
     def _free(self) -> Sequence[int] | np.ndarray:
         """Goes on until enough clients are there; those that can be asked then."""
         while True:
             now = self.clock.now
-            if self._presence is None:
-                out = {*self._busy(now), *self._depleted}
-                free: Sequence[int] | np.ndarray = Without(self.clients, out)
+            if self.presence is None:
+                out = {*self._busy(now), *self.depleted}
+                free: Sequence[int] | np.ndarray = Without(self.plan.clients, out)
             else:
-                now, free = self._presence.at(
-                    now, self.number, self.least, self.capacity, self._busy, self._depleted
+                now, free = self.presence.at(
+                    now, self.number, self.least, self.capacity, self._busy, self.depleted
                 )
                 self.clock.to(now)
             # An update that is counted when it comes is not waited for: the round that it is
@@ -158,21 +181,13 @@ class Simulation:
         return [c for c, x in self.late.items() if self.counts or not x.over]
 
     @property
-    def matters(self) -> bool:
-        """Whether anything but the usual happens: a clock is asked for, or clients may be away."""
-        return self.timed or not self.rules.plain
-
-    @property
     def traffic(self) -> RoundTraffic:
         """The traffic of the round."""
-        assert self.strategy.channel is not None
-        return self.strategy.channel.traffic
+        return self.strategy.end.traffic
 
     def lose(self, client: int, reply: Message | None) -> None:
         """Books the update of a client that drops out, where it has trained and keeps nothing."""
-        channel = self.strategy.channel
-        assert channel is not None
-        if reply is not None and reply.has_content() and channel.loses(client):
+        if reply is not None and reply.has_content() and self.strategy.end.loses(client):
             self.traffic.dropped.append(client)
 
     def end(self, replies: Mapping[int, Message | None]) -> list[int]:
@@ -200,7 +215,9 @@ class Simulation:
         else:
             clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(exchanges)), limit)
         self._trained_at |= {x.client: x.trained_at for x in coming if x.over}
-        order = rules.order([exchange.ended_at for exchange in coming], self.seed, self.number)
+        order = rules.order(
+            [exchange.ended_at for exchange in coming], self.config.seed, self.number
+        )
         ended = [coming[place].client for place in order if coming[place].over]
         in_time = ended[: rules.first]
         dropped = [x.client for x in clock.exchanges.values() if x.reply is None and x.over]
@@ -208,19 +225,13 @@ class Simulation:
             del clock.exchanges[client]
         return in_time
 
-    def take(self, client: int) -> Message:
-        """The reply to a request of an earlier round, which is not in flight any more."""
-        reply = self.clock.exchanges.pop(client).reply
-        assert reply is not None
-        return reply
-
     def state(self) -> dict[str, Any]:
         """The clock and the exchanges in flight between two rounds, as a checkpoint holds them."""
         exchanges = [exchange.values() for exchange in self.clock.exchanges.values()]
         state = {"clock": self.clock.state(), "exchanges": exchanges}
         return state | ({"trained_at": [*self._trained_at.items()]} if self._ahead else {})
 
-    def restore(self, values: Mapping[str, Any]) -> None:
+    def restore(self, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned; the strategy gets the replies in flight."""
         self._trained_at = dict(values.get("trained_at", ()))
         if "works" in values:
@@ -234,7 +245,7 @@ class Simulation:
 
     def _hops(self) -> dict[int, float]:
         """By client, seconds that the round's messages take to its edge server."""
-        tree, edges = self.network.tree, self.traffic.edges
+        tree, edges = self.spec.tree, self.traffic.edges
         if tree is None or edges is None:
             return {}
         bits = ledger.edge_down_bits(self.traffic)
@@ -243,33 +254,30 @@ class Simulation:
             for client, group in edges.group_of.items()
         }
 
-    def add_edge_time(self) -> None:
-        """The hop from edge servers to the server; an edge server waits for all of its clients."""
-        tree, edges = self.network.tree, self.traffic.edges
-        if tree is None or edges is None:
-            return
-        ends = [self.clock.now]
-        for group, payload in edges.payloads.items():
-            arrivals = [
-                work.ended_at
-                for client, work in self.works.items()
-                if work.until == "arrived" and edges.group_of[client] == group
-            ]
-            ends.append(max(arrivals) + tree.latency + ledger.wire_bits(payload) / tree.up)
-        self.clock.to(max(ends))
+    def add_server_time(self) -> None:
+        """The hop from edge servers, which wait for all of their clients; then the server's coding.
 
-    def add_coding_time(self) -> None:
-        """The server's own coding, which all wait for: one upload after the other, and the model.
-
-        A server that relays messages codes nothing.
+        All wait for its coding, one upload after the other, and the model. A server that relays
+        messages codes nothing.
         """
-        if self.network.coding and not self._relays:
-            spent = self.traffic.decode_seconds + self.traffic.downlink_seconds
-            self.clock.to(self.clock.now + self.network.coding * spent)
+        tree, edges, traffic = self.spec.tree, self.traffic.edges, self.traffic
+        if tree is not None and edges is not None:
+            ends = [self.clock.now]
+            for group, payload in edges.payloads.items():
+                arrivals = [
+                    work.ended_at
+                    for client, work in self.works.items()
+                    if work.until == "arrived" and edges.group_of[client] == group
+                ]
+                ends.append(max(arrivals) + tree.latency + ledger.wire_bits(payload) / tree.up)
+            self.clock.to(max(ends))
+        if self.spec.coding and not self._relays:
+            spent = traffic.decode_seconds + traffic.downlink_seconds
+            self.clock.to(self.clock.now + self.spec.coding * spent)
 
     def _exchange(self, client: int, reply: Message | None) -> InFlight:
         """What a client does in this round; one whose reply is an error sends no update."""
-        framing = self.network.framing
+        framing = self.spec.framing
         down = bits_down(self.traffic, client, framing) - self._delivered.get(client, 0.0)
         exchange = InFlight(client, self.number, down, until="received")
         leaves = self.leaves[client]
@@ -277,7 +285,7 @@ class Simulation:
             return exchange
         seconds = float(self.clock.links.compute[client])
         exchange.iterations = self.traffic.downlinks[client].iterations or self.iterations
-        if self.network.measured:
+        if self.spec.measured:
             exchange.compute_seconds = seconds * _seconds(reply, "train-seconds")
         else:
             exchange.compute_seconds = seconds * exchange.iterations
@@ -285,9 +293,9 @@ class Simulation:
             ahead = exchange.compute_seconds * self._ahead / exchange.iterations
             exchange.ready_at = self._trained_at[client] + ahead
             exchange.compute_seconds -= ahead
-        if self.network.coding:
+        if self.spec.coding:
             spent = sum(_seconds(reply, part) for part in _CODES)
-            exchange.compute_seconds += self.network.coding * spent
+            exchange.compute_seconds += self.spec.coding * spent
         if leaves:
             exchange.until = "trained"
             return exchange
@@ -296,29 +304,31 @@ class Simulation:
         exchange.until, exchange.reply = "arrived", reply
         return exchange
 
-    def row(self) -> SimulatedRound:
-        """The round's simulated seconds; the parts are means over the clients that are used."""
-        ups = self.traffic.uplinks
-        late = sum(up.earlier_round > 0 for up in ups.values()) if self.counts else None
-        if not self.timed:
-            return SimulatedRound(late)
-        parts = [self._parts(client) for client in ups] or [self._parts(-1)]
-        time = SimulatedTime(self.clock.now - self.start, self.clock.now)
-        return SimulatedRound(late, time, TimeParts(*np.mean(parts, axis=0).tolist()))
+    def row(self) -> Row:
+        """The round; the parts of its time are means over the clients that are used."""
+        updates = {client: self._update(client) for client in ledger.booked(self.traffic)}
+        row = Row(self.traffic, updates)
+        if self.counts:
+            row.timing.late = sum(x.timing.late or 0 for x in updates.values())
+        if self.timed:
+            row.times(self.start, self.clock.now)
+        return row
 
-    def client_row(self, client: int) -> SimulatedClient | None:
-        """A client's parts of the round, which sum to it; NaN where it was not asked."""
-        if not (self.counts or self.timed):
-            return None
-        up = self.traffic.uplinks.get(client)
-        late = int(up is not None and up.earlier_round > 0) if self.counts else None
-        parts = TimeParts(*self._parts(client).tolist()) if self.timed else None
-        return SimulatedClient(late, parts)
-
-    def _parts(self, client: int) -> np.ndarray:
-        if client not in self.works:
-            return np.full(len(PARTS), np.nan)
-        return self.works[client].parts(self.start, self.clock.now)
+    def _update(self, client: int) -> Update:
+        """A client's part in the round; NaN are the parts of one that was not asked."""
+        exchange, up = self.works.get(client), self.traffic.uplinks.get(client)
+        parts, seconds, timing = [math.nan] * len(PARTS), None, ClientTiming()
+        if exchange is not None:
+            parts = exchange.parts(self.start, self.clock.now).tolist()
+            seconds = exchange.ended_at - exchange.sent_at if exchange.over else None
+        if self.counts:
+            timing.late = int(up is not None and up.earlier_round > 0)
+        if self.timed:
+            timing.parts = TimeParts(*parts)
+        traffic, joules = self.traffic, self.joules.get(client, 0.0)
+        asked = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
+        work = self.work.work_of(client) if any(client in x for x in asked) else None
+        return Update(client, work, parts, seconds, timing, joules)
 
 
 def _seconds(reply: Message, of: str) -> float:
@@ -329,20 +339,17 @@ def _seconds(reply: Message, of: str) -> float:
         return 0.0
 
 
-_TRAIN = "train"
-
-
 class TimedGrid(CohortGrid):
     """A grid whose replies come when the simulated clock says so.
 
     Args:
         grid: the grid beneath, which answers as fast as it can.
-        simulation: the clock.
+        rounds: the clock.
     """
 
-    def __init__(self, grid: Grid, simulation: Simulation) -> None:
+    def __init__(self, grid: Grid, rounds: Rounds) -> None:
         super().__init__(grid, [])
-        self.simulation = simulation
+        self.rounds = rounds
         self.numbered: range | None = getattr(grid, "numbered", None)
         self._ids = count(1)
 
@@ -360,9 +367,9 @@ class TimedGrid(CohortGrid):
         return self._round(messages, timeout)
 
     def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
-        simulation, rules = self.simulation, self.simulation.rules
+        rounds, rules = self.rounds, self.rounds.rules
         clients = {recipient_of(message): message for message in messages}
-        leaves = {client: simulation.leaves[client] for client in clients}
+        leaves = {client: rounds.leaves[client] for client in clients}
         for client, message in clients.items():
             if leaves[client] == "before":  # nobody gets it
                 compat.name(message, f"dropped-{next(self._ids)}")
@@ -376,22 +383,21 @@ class TimedGrid(CohortGrid):
             replies[client] = reply
             if not rules.late and not leaves[client]:
                 yield reply  # the server decodes while others train
-        in_time = simulation.end(replies)
+        in_time = rounds.end(replies)
         for client, when in leaves.items():
             if when:
-                simulation.lose(client, replies[client])
-                error = Error(ErrorCode.NODE_UNAVAILABLE, DROPPED[when])
-                yield Message(error, reply_to=clients[client])
+                rounds.lose(client, replies[client])
+                yield drop_error(clients[client], when)
         if not rules.late:
             return
         # Those that come later are in flight until they have.
         for client, answer in replies.items():
-            if answer is None or simulation.leaves[client] or client in in_time:
+            if answer is None or rounds.leaves[client] or client in in_time:
                 continue
-            if simulation.works[client].until != "arrived":  # an error
+            if rounds.works[client].until != "arrived":  # an error
                 yield answer
                 continue
-            simulation.traffic.failures[client] = LATE
+            rounds.traffic.failures[client] = LATE
         for client in in_time:
             answer = replies[client]
             assert answer is not None
@@ -399,17 +405,19 @@ class TimedGrid(CohortGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies of earlier rounds that have come by now."""
-        ids, simulation = list(message_ids), self.simulation
+        ids, rounds = list(message_ids), self.rounds
         held = {
             x.reply.metadata.reply_to_message_id: x
-            for x in simulation.clock.exchanges.values()
+            for x in rounds.clock.exchanges.values()
             if x.reply is not None
         }
         others = [key for key in ids if key not in held]
         real = list(self._grid.pull_messages(others)) if others else []
-        late, exchanges = simulation.late, [held[key] for key in ids if key in held]
-        arrived = [exchange for exchange in exchanges if exchange.client in late and exchange.over]
-        return [simulation.take(exchange.client) for exchange in arrived] + real
+        late, exchanges = rounds.late, [held[key] for key in ids if key in held]
+        arrived = [x for x in exchanges if x.client in late and x.over]
+        for exchange in arrived:
+            del rounds.clock.exchanges[exchange.client]
+        return [x.reply for x in arrived if x.reply is not None] + real
 
 
 def recipient_of(message: Message) -> int:
