@@ -25,7 +25,7 @@ from fedsim.engines import compat
 from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
 from fedsim.federation.orders import START, Work
 from fedsim.federation.schedule import Schedule
-from fedsim.federation.updates import Row, Update, merge_updates
+from fedsim.federation.updates import RoundUpdates, Update, merge_updates
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ArrivalCounts, ClientTiming, TimeParts
 from strategies import Arrival, Asynchronous, RoundTraffic, TooFewReplies
@@ -61,7 +61,7 @@ class Concurrent(Schedule):
         roster.gather(grid, self.plan.clients)
         self.grid, self._nodes = grid, roster.nodes
 
-    def collect(self, number: int, done: int) -> Row:
+    def collect(self, number: int, done: int) -> RoundUpdates:
         """Goes on until there are as many updates as a cohort has."""
         self.number, self.done, start = number, done, self.agenda.now
         if number == 1:
@@ -225,8 +225,8 @@ class Concurrent(Schedule):
 
     def job(self, client: int, number: int, content: RecordDict | None = None) -> InFlight:
         """A client's work on a message that is sent now, the ``number``-th to it."""
-        work, plan = self.work.work.get(client), self.plan
-        count = work.n if work else self.work.steps_of(client, self.number)
+        work, plan = self.work.work_of(client), self.plan
+        count = work.n if work else plan.local_iterations(self.number)
         leaves = str(self.rules.dropout.draw(self.config.seed, number, plan.clients)[client])
         if self.rules.deadline is not None:
             self.agenda.last(self.rules.deadline, "deadline", client, number)
@@ -291,9 +291,9 @@ class Concurrent(Schedule):
         """Whether nobody is at work, and nobody has energy left to be asked."""
         return self.spending is not None and not (self.spending.left or self.jobs)
 
-    def row(self, traffic: RoundTraffic, updates: Sequence[Update], start: float) -> Row:
+    def row(self, traffic: RoundTraffic, updates: Sequence[Update], start: float) -> RoundUpdates:
         """Updates as a row; the staleness is of the models that used ones were made from."""
-        row = Row(traffic, dict(enumerate(updates)))
+        row = RoundUpdates(traffic, dict(enumerate(updates)))
         stale = [update.timing.staleness or 0.0 for update in row.used]
         did = [update.work.n for update in row.used if update.work]
         overdue = [update.timing.overdue or 0 for update in updates]

@@ -124,12 +124,8 @@ class Fixed:
         self.steps = self.plan.local_iterations(round_number)
         return ConfigRecord({ITERATIONS: self.steps})
 
-    def steps_of(self, client: int, round_number: int) -> int:
-        """The local iterations that a client does in a round, where nobody orders them."""
-        return self.plan.local_iterations(round_number)
-
     def work_of(self, client: int) -> Work | None:
-        """The ordered work of a round's client."""
+        """The work of a client of the round; None: n of the round, which nobody has ordered."""
         return self.work.get(client)
 
     def evaluates(self, round_number: int) -> bool:
@@ -184,9 +180,6 @@ class Epochs(Fixed):
         n = self.epochs(client)
         self.steps = max(self.steps, n)
         return n
-
-    def steps_of(self, client: int, round_number: int) -> int:
-        return self.epochs(client)
 
     def work_of(self, client: int) -> Work:
         return Work(self.epochs(client), self.plan.method.gradient, 0)

@@ -20,7 +20,7 @@ from fedsim.federation.failures import LATE
 from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
 from fedsim.federation.sampling import NUMBER_BITS
 from fedsim.federation.schedule import Schedule
-from fedsim.federation.updates import Row, Update
+from fedsim.federation.updates import RoundUpdates, Update
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientTiming, TimeParts
 from fedsim.network.clock import PARTS
@@ -72,7 +72,7 @@ class Rounds(Schedule):
     def exhausted(self) -> bool:
         return self.spending is not None and self.spending.left < self.least
 
-    def collect(self, number: int, done: int) -> Row:
+    def collect(self, number: int, done: int) -> RoundUpdates:
         """One round."""
         self.begin(number)
         if self.sampling is not None and number == 1:
@@ -304,10 +304,10 @@ class Rounds(Schedule):
         exchange.until, exchange.reply = "arrived", reply
         return exchange
 
-    def row(self) -> Row:
+    def row(self) -> RoundUpdates:
         """The round; the parts of its time are means over the clients that are used."""
         updates = {client: self._update(client) for client in ledger.booked(self.traffic)}
-        row = Row(self.traffic, updates)
+        row = RoundUpdates(self.traffic, updates)
         if self.counts:
             row.timing.late = sum(x.timing.late or 0 for x in updates.values())
         if self.timed:
@@ -326,8 +326,8 @@ class Rounds(Schedule):
         if self.timed:
             timing.parts = TimeParts(*parts)
         traffic, joules = self.traffic, self.joules.get(client, 0.0)
-        asked = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
-        work = self.work.work_of(client) if any(client in x for x in asked) else None
+        messages = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
+        work = self.work.work_of(client) if any(client in x for x in messages) else None
         return Update(client, work, parts, seconds, timing, joules)
 
 

@@ -11,7 +11,7 @@ from fedsim.federation.local_steps import Fixed
 from fedsim.federation.sampling import Sampling
 from fedsim.federation.spending import Spending
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.updates import Row
+from fedsim.federation.updates import RoundUpdates
 from fedsim.network.clock import Clock
 from fedsim.network.spec import NetworkSpec, parse
 from fedsim.settings.config import RunConfig
@@ -74,7 +74,7 @@ class Schedule(ABC):
         """Goes over ``grid`` from now on; the strategy has the model."""
 
     @abstractmethod
-    def collect(self, number: int, done: int) -> Row:
+    def collect(self, number: int, done: int) -> RoundUpdates:
         """Asks clients and moves the model, until there is a row.
 
         Args:

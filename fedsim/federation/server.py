@@ -35,7 +35,7 @@ from fedsim.federation.schedule import Schedule
 from fedsim.federation.sharding import ConcurrentShards
 from fedsim.federation.spending import Spending
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.updates import Row
+from fedsim.federation.updates import RoundUpdates
 from fedsim.ground.columns import row_of
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import (
@@ -284,15 +284,15 @@ class Server:
             whose = largest_update(self.channel.traffic)
             raise RunFailed(f"round {number}, global update: {error}{whose}") from error
 
-    def book(self, collected: Row, number: int, start: float) -> dict[str, Any]:
+    def book(self, round_updates: RoundUpdates, number: int, start: float) -> dict[str, Any]:
         """Scores the model where it is time, and writes the round's row; returns the row.
 
         Args:
-            collected: what the schedule has collected for it.
+            round_updates: what the schedule has collected for it.
             number: of the round, which is done.
             start: when it began (``time.perf_counter``).
         """
-        channel, traffic, scored = self.channel, collected.traffic, time.perf_counter()
+        channel, traffic, scored = self.channel, round_updates.traffic, time.perf_counter()
         for name, x in channel.weights.items():
             if not finite(x):
                 methods = self.plan.method.compressor, self.plan.downlink
@@ -316,7 +316,7 @@ class Server:
         ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
         if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
-        updates, spends = collected.updates, self.spending is not None
+        updates, spends = round_updates.updates, self.spending is not None
         joules = sum(x.joules for x in updates.values()) if spends else None
         by_energy = self.plan.reaches_joules(self.recorder.joules + (joules or 0.0))
         by_bits = self.plan.reaches(self.recorder.spent + sent + ahead)
@@ -347,7 +347,7 @@ class Server:
             round=number, iteration=iteration, local_iterations=steps, clients=clients,
             failed=failed, score=score, train_loss=ledger.mean_metric(traffic, "train-loss"),
             bits=bits, coding=ledger.round_seconds(traffic), evaluate_seconds=now - scored,
-            seconds=now - start, timing=collected.timing,
+            seconds=now - start, timing=round_updates.timing,
             orders=orders, privacy=None if epsilon is None else PrivacyLoss(epsilon),
             energy_joules=joules,
             digest_payloads=digests.of_rows(rows), digest_model=digests.of_model(self.model),

@@ -137,17 +137,13 @@ class ConcurrentShards(Concurrent):
         job, booked = self.jobs[client], self._booked[client]
         booked[place] = self.strategy.push(client, place, self.reply(job), job.overdue)
         complete = len(booked) == self.plan.clients
+        full = complete and len(self._updates) + 1 == self.plan.cohort
+        if self.goes_on and full:  # it sees the next row
+            self.agenda.first("pull", client, place)
         if complete:
             del self._booked[client]
-        if not self.goes_on:
-            if complete:
-                self._answer_worker(job, booked)
-        elif complete and len(self._updates) + 1 == self.plan.cohort:
-            self.agenda.first("pull", client, place)  # before the row, whose checkpoint holds it
             self._answer_worker(job, booked)
-        else:
-            if complete:
-                self._answer_worker(job, booked)
+        if self.goes_on and not full:
             self.pull(client, place)
 
     def _answer_worker(self, job: InFlight, booked: dict[int, Arrival]) -> None:

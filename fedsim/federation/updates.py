@@ -53,7 +53,7 @@ class Update:
 
 
 @dataclass
-class Row:
+class RoundUpdates:
     """What a server has collected for a row of the results.
 
     Args:

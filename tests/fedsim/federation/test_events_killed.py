@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {
             **DEADLINE,
             "late": "count",
-            "controller": "plateau(1, better=0.9)",
+            "controller": "noise(2)",
             "method": "sbc({p})",
             "gradient": 0.02,
         },
