@@ -2,14 +2,17 @@
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from fedsim import run
 from fedsim.network.agenda import Agenda, Record
+from fedsim.settings.controllers import CONTROLLERS, Action, Memory, Observation
 from tests.support.asyncruns import ASYNC, asynchronous
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same
@@ -26,7 +29,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {
             **DEADLINE,
             "late": "count",
-            "controller": "noise(2)",
+            "controller": "turns",
             "method": "sbc({p})",
             "gradient": 0.02,
         },
@@ -46,9 +49,22 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Turns:
+    """n and p by the digits of the cosine of successive changes of the model."""
+
+    needs: ClassVar[tuple[str, ...]] = ("agreement",)
+    moves: ClassVar[tuple[str, ...]] = ("n", "p")
+
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
+        digits = int(1000 * abs(observation.agreement or 0.0))
+        return Action(1 + digits % 4, 0.02 + 0.01 * (digits % 2)), {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_drawn_instants(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "turns", SimpleNamespace(cls=Turns))
     name, more = KINDS[kind]
     config = asynchronous(name, checkpoint_every=1, downlink="sbc(0.1)", seed=3, **more)
     taken, last, take = 0, 0, Agenda.next
