@@ -21,6 +21,8 @@ from strategies import algorithms
 Entry = dict[str, Any]
 CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE = "Source: "
+_MARK = " (contrib)"
+_CONTRIB = "contrib: the same contract and golden bytes, used by at most one experiment"
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
 _HEADINGS = {
     "method": "Methods",
@@ -36,7 +38,14 @@ _HEADINGS = {
 
 def _rows(kinds: tuple[str, ...]) -> list[Entry]:
     return [
-        {"name": r.name, "kind": r.kind, "title": r.title, "source": r.source, "example": r.example}
+        {
+            "name": r.name,
+            "kind": r.kind,
+            "title": r.title,
+            "source": r.source,
+            "example": r.example,
+            "contrib": r.contrib,
+        }
         for r in ROWS
         if r.kind in kinds
     ]
@@ -149,10 +158,14 @@ def _command(flags: argparse.Namespace) -> int:
             rows += [(("", "", ""), "")] if rows else []
             rows.append(((_HEADINGS.get(str(kind), str(kind)), "", ""), "bold"))
         of_kind = (row for row in listed if kind in (None, row["kind"]))
-        rows += [((row["name"], row["title"], row[last]), "") for row in of_kind]
+        for row in of_kind:
+            mark = _MARK if row.get("contrib") else ""
+            rows.append(((row["name"], row["title"] + mark, row[last]), ""))
     name = Column("name", "number" if flags.kind == "strategies" else "name")  # is not broken
     columns = (name, Column("title", "words"), Column(last, "words"))
     console = Console()
     gap = 2 if console.width >= 80 else 1
     print_whole(console, terminal_table(columns, rows, console.width, gap=gap))
+    if any(row.get("contrib") for row in listed):
+        console.print(_CONTRIB)
     return 0

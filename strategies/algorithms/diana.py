@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from compressors.whole.feedback import Diana
+from compressors.contrib.diana import Diana
 from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.requirements import (
     Requirement,

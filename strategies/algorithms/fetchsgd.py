@@ -10,7 +10,7 @@ from torch import Tensor
 from compressors import Compressor, Flat, State
 from compressors.base import Tensors, nominal_count, scatter
 from compressors.bits import BitReader
-from compressors.whole.countsketch import CountSketch
+from compressors.contrib.count_sketch import CountSketch
 from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.requirements import (
     Requirement,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compressors import Compressor, Packet, State, Tensors, derive
-from compressors.whole.marina import BEFORE, Marina
+from compressors.contrib.marina import BEFORE, Marina
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
 from strategies.algorithms.gradients import Gradients, optimizer_step

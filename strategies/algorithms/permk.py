@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from compressors import State, derive
-from compressors.whole import permk
+from compressors.contrib import permk
 from compressors.whole.memory import nest
 from strategies.algorithms.base import Client, ClientUpdate, TrainJob, TrainResult
 from strategies.algorithms.dsgd import DSGD

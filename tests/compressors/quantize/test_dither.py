@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from compressors import BitWriter, Dither, compress, decompress, parse, text
+from compressors.contrib import cint
 from compressors.kernels import dither as kernel
 from compressors.kernels.noise import words
 from compressors.parts import Place
-from compressors.quantize import grid, integer, terngrad
+from compressors.quantize import grid, terngrad
 from compressors.quantize import levels as levels_module
 from compressors.quantize.levels import bucket_norms, level_codes, level_table, values_of
 
@@ -113,7 +114,7 @@ def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
     ways = []
     for way in ("numba", "torch"):
         if way == "torch":
-            for module in (levels_module, grid, integer, terngrad):
+            for module in (levels_module, grid, cint, terngrad):
                 monkeypatch.setattr(module, "on_cpu", lambda x: False)
         for update in updates:
             packet, _ = compress(parse(method), update, seed=4)

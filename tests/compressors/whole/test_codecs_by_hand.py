@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, compress, decompress, parse
-from compressors.whole import sketchml, subset
+from compressors.contrib import subset
+from compressors.contrib.subset import read_places, write_places
+from compressors.whole import sketchml
 from compressors.whole.lowrank import LowRank, iterate, orthonormal
-from compressors.whole.subset import read_places, write_places
 from tests.support.byhand import arrives, close, spans
 from tests.support.generators import to_bits
 

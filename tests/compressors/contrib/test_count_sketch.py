@@ -8,9 +8,9 @@ import torch
 
 from compressors import PayloadError, compress, decompress, parse
 from compressors.base import tensor_seed
+from compressors.contrib.count_sketch import _HASH, CountSketch
 from compressors.kernels.noise import words
 from compressors.message import contents
-from compressors.whole.countsketch import _HASH, CountSketch
 
 
 def drawn(n: int, seed: int = 1) -> torch.Tensor:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from compressors import ALL, BitWriter, SentTensor, compress, decompress, parse, text
+from compressors.contrib import dct
+from compressors.contrib.dct import Cosine
 from compressors.kernels.cosine import basis
-from compressors.whole import rotate
-from compressors.whole.rotate import Cosine
 from tests.support.generators import same_bits
 
 
@@ -114,7 +114,7 @@ def test_of_zeros_nothing_is_sent_and_the_places_are_where_the_tensor_is(
         return SentTensor(x.new_empty(0), x.new_empty(0, dtype=torch.int64), x.shape)
 
     monkeypatch.setattr(Cosine, "_turn", lambda self, x, *given: x)  # by the CPU
-    monkeypatch.setattr(rotate, "write_tensor", nothing)
+    monkeypatch.setattr(dct, "write_tensor", nothing)
     x = torch.zeros(3, 4, device="meta")
     sent = parse("dct(2, float32)").codec.write(x, BitWriter(), 0)
     assert sent.indices.device == sent.values.device == x.device

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors import GSpar, UpdateError, compress, parse
+from compressors.contrib.gspar import least_sent
 from compressors.kernels.noise import words
-from compressors.sparsify.gspar import least_sent
 from compressors.theory import bound
 from tests.support.generators import DEVICES, decoded
 

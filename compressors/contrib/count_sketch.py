@@ -1,6 +1,6 @@
 """A count sketch: a few rows of sums of entries with random signs, linear in the update."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from compressors.kernels import select
 from compressors.kernels.noise import words
 from compressors.settings import check_share, check_whole, plain
 from compressors.sparsify.largest import largest
+from compressors.whole.growth import Fault
 
 MOST_COLUMNS = 1 << 24
 _HASH = 0x5CE7C4  # of all sketches, whoever makes them: else they could not be added
@@ -121,6 +122,22 @@ class CountSketch:
         if not np.isfinite(cells).all():
             raise PayloadError("a sum of the sketch is NaN or infinity")
         return torch.from_numpy(cells.reshape(self.rows, self.columns))
+
+    def faults_on(self, d: int) -> tuple[Fault, ...]:
+        """Fewer than five rows, or more entries taken than a tenth of the columns.
+
+        What collides with an entry is taken, too. Not where every entry could have a cell of its
+        own.
+        """
+        k = nominal_count(self.p, d)
+        if self.rows < 5:
+            return (Fault(self, "has fewer than 5 rows", replace(self, rows=5)),)
+        if not d > self.columns < 10 * k:
+            return ()
+        cure = replace(self, columns=min(10 * k, MOST_COLUMNS))
+        if 10 * k > MOST_COLUMNS:  # more columns cure it, or fewer entries
+            cure = replace(cure, p=MOST_COLUMNS // 10 / d)
+        return (Fault(self, "takes more entries than a tenth of its columns", cure),)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

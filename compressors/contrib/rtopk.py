@@ -59,6 +59,10 @@ class RTopK:
         scale = top.numel() / chosen.numel() if self.scaled and chosen.numel() else 1.0
         return chosen, scale
 
+    def scale_on(self, d: int) -> float:
+        """m / p, in whole entries."""
+        return nominal_count(self.m, d) / self.count(d)
+
     def kept_of(self, d: int) -> Sparsity:
         """delta = k / d plain; scaled by M / k it is (2 - M / k) M / d, while M < 2 k."""
         k, pool = self.count(d), nominal_count(self.m, d)

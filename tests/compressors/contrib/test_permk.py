@@ -6,8 +6,8 @@ import torch
 
 from compressors import PayloadError, UpdateError, compress, decompress, parse
 from compressors.bounds import bound
+from compressors.contrib.permk import _Part
 from compressors.kernels.noise import words
-from compressors.whole.permk import _Part
 
 
 def turn(seed: int, client: int) -> dict[str, torch.Tensor]:

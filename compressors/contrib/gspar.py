@@ -11,6 +11,8 @@ from compressors.base import nominal_count
 from compressors.bounds import Sparsity, unbiased
 from compressors.kernels.noise import words_torch
 from compressors.settings import check_share, plain
+from compressors.sparsify.topk import TopK
+from compressors.whole.growth import Fault
 
 _WORDS = 2.0**32  # how many noise words there are
 
@@ -98,6 +100,11 @@ class GSpar:
     def weigh(self, values: Tensor, scale: float) -> Tensor:
         """See ``Weighted.weigh``: magnitudes below ``scale`` become ``scale``."""
         return torch.copysign(values.abs().clamp(min=scale), values)
+
+    def faults_on(self, d: int) -> tuple[Fault, ...]:
+        """It multiplies what it keeps: with omega >= 1 by too much."""
+        noisy = d / self.count(d) - 1 >= 1
+        return (Fault(self, "multiplies what it keeps", TopK(self.p)),) if noisy else ()
 
     def kept_of(self, d: int) -> Sparsity:
         """omega = d / k - 1, of equal chances: no others that sum to k vary more."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from compressors import Natural, Switch
 from compressors.bits import BitWriter
+from compressors.contrib.integer_sum import _nearest
 from compressors.parts import Place
-from compressors.whole.integer_sum import _nearest
 from tests.support.generators import DEVICES, whole_numbers
 
 every_device = pytest.mark.parametrize("device", DEVICES)

@@ -1,4 +1,4 @@
-"""A random choice of entries before another codec; and the code of how many travel, and which."""
+"""A random choice of entries before another codec, CocktailSGD, and a code of positions."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,19 +8,34 @@ import torch
 from torch import Tensor
 
 from compressors.arguments import write_tensor
-from compressors.base import ALL, SentTensor, VectorCodec, nominal_count, scatter, tensor_seed
+from compressors.base import (
+    ALL,
+    Compressor,
+    SentTensor,
+    VectorCodec,
+    nominal_count,
+    scatter,
+    tensor_seed,
+)
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, compose, contraction
 from compressors.coders.golomb import Golomb
 from compressors.errors import PayloadError
+from compressors.quantize.bins import Steps
 from compressors.settings import check_codec, check_share, plain
+from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import drawn
+from compressors.sparsify.topk import TopK
+from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.lift import PerTensor
+from compressors.whole.pipeline import Pipeline
+from compressors.whole.rotate import Transform
 
 _CHOOSE, _INNER = 1, 2  # purposes of a tensor's seed
 
 
 @dataclass(frozen=True)
-class Subset:
+class Subset(Transform):
     """The codec on a random fraction ``q`` of the entries, drawn by the message's seed.
 
         S ~ U(subsets of k entries),  k = max(1, round(q n))
@@ -44,6 +59,7 @@ class Subset:
     q: float
     codec: VectorCodec
     needs_seed: ClassVar[bool] = True
+    mixes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
@@ -51,7 +67,7 @@ class Subset:
         check_codec("subset", self.codec)
 
     def count(self, n: int) -> int:
-        """How many of ``n`` entries are drawn."""
+        """How many of ``n`` entries are drawn, which are those that the codec sees."""
         return nominal_count(self.q, n)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
@@ -82,6 +98,30 @@ class Subset:
         k = self.count(d)
         drawn = contraction(k / d, "the share that is drawn, in the mean")
         return compose(drawn, bound(self.codec, k))
+
+
+def cocktailsgd(p: float, drawn: float = 0.1, bits: int = 4) -> Compressor:
+    """CocktailSGD (Wang et al. 2023, section 3): drawn at random, then the largest, then few bits.
+
+        cocktailsgd(p, drawn, bits) =
+            ef(per_tensor(subset(drawn, topk(p / drawn) | steps(bits) | golomb)))
+
+    A fraction ``p`` of all entries travels, the largest of a random fraction ``drawn``. Positions
+    count among those that were drawn. At p = drawn all of them travel:
+    ``ef(per_tensor(subset(drawn, steps(bits))))``. Raises ``ValueError`` unless 0 < p <= drawn <= 1
+    and bits is 2 to 8.
+
+    Example:
+        >>> from compressors import text
+        >>> text(cocktailsgd(0.02))
+        'ef(per_tensor(subset(0.1, topk(0.2) | steps(4) | golomb)))'
+    """
+    check_share("cocktailsgd: drawn", drawn)
+    check_share("cocktailsgd: p", p)
+    if p > drawn:
+        raise ValueError(f"cocktailsgd: p is {p}: at most drawn, which is {drawn}")
+    largest = Identity() if p == drawn else TopK(round(p / drawn, 12))
+    return ErrorFeedback(PerTensor(Subset(drawn, Pipeline(largest, Steps(bits)))))
 
 
 def write_places(places: np.ndarray, n: int, out: BitWriter) -> None:

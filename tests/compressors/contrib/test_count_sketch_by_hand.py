@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from compressors import compress, decompress, parse
-from compressors.whole import countsketch
-from compressors.whole.countsketch import CountSketch
+from compressors.contrib import count_sketch
+from compressors.contrib.count_sketch import CountSketch
 
 PLACES = [
     ([0, 0, 1], [1, -1, 1]),
@@ -28,7 +28,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> None:
         cells, signs = PLACES[row]
         return np.array(cells[:n], np.int32), np.array(signs[:n], np.int8)
 
-    monkeypatch.setattr(countsketch, "_places", places)
+    monkeypatch.setattr(count_sketch, "_places", places)
 
 
 @pytest.mark.usefixtures("given")
