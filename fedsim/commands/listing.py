@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE = "Source: "
 _MARK = " (contrib)"
-_CONTRIB = "contrib: the same contract and golden bytes, used by at most one experiment"
+_CONTRIB = "contrib: the same contract and tests, used by at most one experiment"
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
 _HEADINGS = {
     "method": "Methods",
@@ -53,16 +53,18 @@ def _rows(kinds: tuple[str, ...]) -> list[Entry]:
 
 def _strategies() -> list[Entry]:
     """The first paragraph of each class's docstring and its source, read without torch."""
-    base, listed = Path(algorithms.__file__).parent, []
+    base, listed = Path(algorithms.__file__).parents[1], []
     for name, place in algorithms.ALGORITHMS.items():
-        file, _, kind = place.partition(":")
-        tree = ast.parse((base / f"{file}.py").read_text(encoding="utf-8"))
+        module, _, kind = place.partition(":")
+        file = base / f"{module.replace('.', '/')}.py"
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
         text = next(ast.get_docstring(node) or "" for node in classes if node.name == kind)
         parts = [" ".join(part.split()).replace("``", "") for part in text.split("\n\n")]
         source = next(part for part in parts if part.startswith(_SOURCE))
         about = {"title": parts[0].removesuffix("."), "source": source.removeprefix(_SOURCE)}
-        listed.append({"name": name, "kind": "strategy", **about})
+        contrib = module.startswith("contrib.")
+        listed.append({"name": name, "kind": "strategy", **about, "contrib": contrib})
     return listed
 
 

@@ -35,10 +35,10 @@ from strategies import (
     average,
     build,
 )
-from strategies.algorithms import majority
-from strategies.algorithms.fetchsgd import Tables
-from strategies.algorithms.marina import dense
 from strategies.channel.traffic import average_buffers
+from strategies.contrib import majority
+from strategies.contrib.fetchsgd import Tables
+from strategies.contrib.marina import dense
 from tests.support.runs import small
 
 
