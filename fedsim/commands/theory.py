@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
+from fedsim.measure.theory.tables import TABLES
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from compressors.theory_tables import TableDict
+    from fedsim.measure.theory.tables import TableDict
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models

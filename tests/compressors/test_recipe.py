@@ -24,7 +24,7 @@ TESTS = [
 USED = """
 import torch
 from compressors import compress, decompress, parse, text
-from compressors.theory_tables import TABLES
+from fedsim.measure.theory.tables import TABLES
 update = {"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}
 method = parse("outliers(0.75) | float32 | golomb")
 packet, _ = compress(method, update)

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from compressors.theory_tables import TABLES
+from fedsim.measure.theory.tables import TABLES
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 

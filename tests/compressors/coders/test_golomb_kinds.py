@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compressors import BitWriter, Golomb
 from compressors.coders.golomb import fitted_parameter, golomb_parameter
-from compressors.theory.positions import golomb_bits
+from fedsim.measure.theory.positions import golomb_bits
 from tests.support.positions import round_trip
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors import GSpar, UpdateError, compress, parse
+from compressors.bounds import bound
 from compressors.contrib.gspar import least_sent
 from compressors.kernels.noise import words
-from compressors.theory import bound
 from tests.support.generators import DEVICES, decoded
 
 SIZES = st.one_of(st.floats(0, 2.0**60, width=32), st.integers(0, 3).map(float), st.just(2.0**-149))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compressors import compress, parse, receive, text
-from compressors.theory import bound
+from compressors.bounds import bound
 from tests.support.generators import same_bits
 
 

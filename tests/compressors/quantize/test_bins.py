@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors import compress, parse
-from compressors.theory import bound
+from compressors.bounds import bound
 
 HUGE = torch.finfo(torch.float32).max
 

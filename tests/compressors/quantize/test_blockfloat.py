@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from compressors import compress, decompress, parse
+from compressors.bounds import bound
 from compressors.quantize.blockfloat import FORMATS
-from compressors.theory import bound
 from tests.support.cases import cases
 
 TORCHS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}

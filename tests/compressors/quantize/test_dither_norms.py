@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from compressors import Dither, compress, parse, text
+from compressors.bounds import bound
 from compressors.quantize.levels import bucket_norms
 from compressors.segments.plan import plan_of
-from compressors.theory import bound
 
 
 def normal(n: int) -> torch.Tensor:

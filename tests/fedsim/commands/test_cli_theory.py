@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compressors import ROWS
-from compressors import theory_tables as tables
+from fedsim.measure.theory import tables
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture

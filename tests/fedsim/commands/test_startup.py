@@ -94,7 +94,9 @@ def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["fedsim", "strategies", "compressors", "compressors.theory"])
+@pytest.mark.parametrize(
+    "package", ["fedsim", "strategies", "compressors", "fedsim.measure.theory"]
+)
 def test_a_package_imports_its_names_when_they_are_used(package: str) -> None:
     child = f"""
 import importlib, sys

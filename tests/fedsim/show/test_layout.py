@@ -9,12 +9,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from compressors.theory_tables import TABLES
 from fedsim.commands import measuretables
 from fedsim.commands.theory import _cell
 from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.plan import choose_coders
+from fedsim.measure.theory.tables import TABLES
 from fedsim.results.load import load_results
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
 from fedsim.show.tables import summary_texts

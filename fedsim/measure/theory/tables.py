@@ -24,7 +24,7 @@ class TheoryTable:
 
 
 def _table1(d: int) -> list[TableDict]:
-    from compressors.theory import speedups  # with the rows: a list of tables needs no torch
+    from fedsim.measure.theory import speedups  # with the rows: a list of tables needs no torch
 
     return [
         {
@@ -39,7 +39,7 @@ def _table1(d: int) -> list[TableDict]:
 
 
 def _table_i(_: int) -> list[TableDict]:
-    from compressors.theory import sbc
+    from fedsim.measure.theory import sbc
 
     return [
         {
@@ -63,7 +63,7 @@ def _range(one: float, other: float) -> list[float]:
 
 def _bounds(d: int) -> list[TableDict]:
     from compressors.parsing import parse
-    from compressors.theory import bound, expected_bits
+    from fedsim.measure.theory import bound, expected_bits
 
     rows = []
     for row in ROWS:
@@ -88,7 +88,7 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4)
 
 def _position_bits(_: int) -> list[TableDict]:
     from compressors.coders.golomb import rice_parameter
-    from compressors.theory import positions
+    from fedsim.measure.theory import positions
 
     rows = []
     for p in _SHARES:
@@ -108,7 +108,8 @@ def _position_bits(_: int) -> list[TableDict]:
 
 
 def _dithering(d: int) -> list[TableDict]:
-    from compressors.theory import dithering
+    from compressors import bounds
+    from fedsim.measure.theory import dithering
 
     def normal(levels: tuple[float, ...]) -> float | None:
         return dithering.gaussian_variance(d, levels) if d >= 100 else None
@@ -120,12 +121,12 @@ def _dithering(d: int) -> list[TableDict]:
         rows.append(
             {
                 "s": s,
-                "natural_omega": dithering.natural_omega(d, s),
+                "natural_omega": bounds.natural_omega(d, s),
                 "natural_equal": dithering.equal_entries_variance(d, natural),
                 "natural_gaussian": normal(natural),
-                "same_omega": dithering.standard_omega(d, s),
+                "same_omega": bounds.standard_omega(d, s),
                 "same_gaussian": normal(same),
-                "many_omega": dithering.standard_omega(d, 2 ** (s - 1)),
+                "many_omega": bounds.standard_omega(d, 2 ** (s - 1)),
                 "many_gaussian": normal(many),
                 "theorem8_gain": dithering.variance_gain(s),
                 "natural_bits": (2 * s).bit_length(),
@@ -136,7 +137,7 @@ def _dithering(d: int) -> list[TableDict]:
 
 
 def _deepreduce(d: int) -> list[TableDict]:
-    from compressors.theory import deepreduce, positions
+    from fedsim.measure.theory import deepreduce, positions
 
     rows = []
     for epsilon in (0.0001, 0.001, 0.004, 0.01, 0.1):

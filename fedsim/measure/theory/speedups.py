@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import log2
 
-from compressors.theory.dithering import natural_omega, standard_omega
+from compressors.bounds import natural_omega, standard_omega
 
 
 @dataclass(frozen=True)

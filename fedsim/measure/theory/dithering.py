@@ -1,7 +1,8 @@
 """Random dithering, natural and standard: Theorems 7 and 8 of Horváth et al. 2022.
 
 Levels are given from 1 down to 0: ``natural_levels(s)`` halves, ``standard_levels(u)`` steps
-evenly. ``norm`` is p of the p-norm, 1 <= p <= inf, and r = min(p, 2).
+evenly. ``norm`` is p of the p-norm, 1 <= p <= inf. ``compressors.bounds`` has omega of both, which
+the quantizers use.
 """
 
 import math
@@ -30,38 +31,6 @@ def standard_levels(u: int) -> tuple[float, ...]:
     """
     _check(u)
     return tuple((u - j) / u for j in range(u + 1))
-
-
-def natural_omega(d: int, s: int, norm: float = 2) -> float:
-    """omega of D_nat^{p,s} on ``d`` entries (Theorem 7).
-
-    1/8 + d^(1/r) 2^(1-s) min(1, d^(1/r) 2^(1-s)).
-
-    Example:
-        >>> round(natural_omega(1000, 4), 4), natural_omega(10**6, 8)
-        (4.0778, 7.9375)
-    """
-    _check(s)
-    return 0.125 + _tail(d, 2.0 ** (1 - s), norm)
-
-
-def standard_omega(d: int, u: int, norm: float = 2) -> float:
-    """omega of D_sta^{p,u} on ``d`` entries: kappa d^(1/r) / u (Table 1; QSGD for p = 2).
-
-    Example:
-        >>> standard_omega(10**6, 128) == natural_omega(10**6, 8) - 1 / 8
-        True
-    """
-    _check(u)
-    return _tail(d, 1 / u, norm)
-
-
-def _tail(d: int, step: float, norm: float) -> float:
-    """What entries below the first level above zero, at ``step``, can add to the variance."""
-    if not norm >= 1:
-        raise ValueError(f"norm is {norm!r}: p of a p-norm is at least 1")
-    spread = d ** (1 / min(norm, 2)) * step
-    return spread * min(1.0, spread)
 
 
 def variance_gain(s: int) -> float:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from compressors import compress, parse
-from compressors.theory import expected_bits
+from fedsim.measure.theory import expected_bits
 
 SIGMAS = 5  # of a sum over random gaps
 SPARSE = 20_000

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from compressors.settings import check_share
-from compressors.theory.positions import ideal_position_bits
+from fedsim.measure.theory.positions import ideal_position_bits
 
 
 @dataclass(frozen=True)

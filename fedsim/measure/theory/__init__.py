@@ -5,7 +5,7 @@ message takes for an ideal source. The other modules hold a paper each: ``dither
 ``convergence``, ``speedups`` (Horváth et al. 2022), ``positions``, ``sbc`` (Sattler et al. 2018),
 ``deepreduce`` (Kostopoulou et al. 2021), ``huffman`` (Gajjala et al. 2020).
 ``compressors.whole.growth`` says what a memory (``ef``) can stand around, and
-``compressors.theory_tables`` holds the papers' tables.
+``tables`` holds the papers' tables.
 Plain numbers in and out. Nothing here counts what is sent: that is the length of the message.
 """
 
@@ -15,7 +15,7 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from compressors.bounds import Bound, bound, compose, compose_omegas
-    from compressors.theory.bits import ExpectedBits, expected_bits
+    from fedsim.measure.theory.bits import ExpectedBits, expected_bits
 
 __all__ = ["Bound", "ExpectedBits", "bound", "compose", "compose_omegas", "expected_bits"]
 

@@ -10,8 +10,12 @@ import torch
 
 from compressors import CATALOGUE, ROWS, Row, TopK, compress, parse
 from compressors.bounds import (
+    Bound,
     Sparsity,
     as_contraction,
+    bound,
+    compose,
+    compose_omegas,
     contraction,
     neither,
     sparsity,
@@ -19,8 +23,8 @@ from compressors.bounds import (
     worst,
 )
 from compressors.sparsify.topk import one_sided_delta
-from compressors.theory import Bound, bound, compose, compose_omegas, expected_bits
-from compressors.theory.bits import COSTS
+from fedsim.measure.theory import expected_bits
+from fedsim.measure.theory.bits import COSTS
 
 Tensor = torch.Tensor
 D = 96

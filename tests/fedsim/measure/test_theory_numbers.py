@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from compressors.bounds import compose_omegas, natural_omega, standard_omega
 from compressors.coders.golomb import rice_parameter
-from compressors.theory import (
-    compose_omegas,
+from fedsim.measure.theory import (
     convergence,
     deepreduce,
     dithering,
@@ -99,9 +99,9 @@ def test_theorem_7_is_never_exceeded(norm: float, s: int) -> None:
     for d in (1, 2, 17, 300):
         for x in (rng.normal(size=d), rng.standard_t(1.2, size=d), np.ones(d), np.eye(d)[0]):
             exact = dithering.relative_variance(x, dithering.natural_levels(s), norm)
-            assert exact <= dithering.natural_omega(d, s, norm) * (1 + 1e-12)
+            assert exact <= natural_omega(d, s, norm) * (1 + 1e-12)
             even = dithering.relative_variance(x, dithering.standard_levels(s), norm)
-            assert even <= dithering.standard_omega(d, s, norm) * (1 + 1e-12)
+            assert even <= standard_omega(d, s, norm) * (1 + 1e-12)
 
 
 def test_exact_variances_agree_with_the_reference_numbers() -> None:
@@ -112,10 +112,10 @@ def test_exact_variances_agree_with_the_reference_numbers() -> None:
     for d, s, norm in ((50, 3, 2), (50, 3, 1), (7, 2, 3)):
         same = dithering.relative_variance(np.ones(d), levels(s), norm)
         assert dithering.equal_entries_variance(d, levels(s), norm) == pytest.approx(same)
-    assert dithering.natural_omega(1000, 4) == pytest.approx(4.0778, abs=5e-5)
-    assert dithering.natural_omega(10**6, 8) == 7.9375
-    assert dithering.natural_omega(100, 8) == pytest.approx(0.125 + (10 / 128) ** 2)
-    assert dithering.natural_omega(100, 3, norm=1) == pytest.approx(0.125 + 25)
+    assert natural_omega(1000, 4) == pytest.approx(4.0778, abs=5e-5)
+    assert natural_omega(10**6, 8) == 7.9375
+    assert natural_omega(100, 8) == pytest.approx(0.125 + (10 / 128) ** 2)
+    assert natural_omega(100, 3, norm=1) == pytest.approx(0.125 + 25)
 
 
 def test_theorem_8_on_normal_entries() -> None:
