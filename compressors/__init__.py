@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.contrib.onebit import OneBit
     from compressors.contrib.rtopk import RTopK
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
+    from compressors.grammar import text, to_json
     from compressors.message import (
         Packet,
         Received,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Symbols,
         code_dtype,
     )
-    from compressors.printing import text, to_json
     from compressors.published import deepreduce, gradient_dropping
     from compressors.quantize.compose import Then
     from compressors.quantize.curvefit import FitPoly

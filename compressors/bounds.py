@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compressors.printing import is_foreign, shown
+from compressors.grammar import is_foreign, shown
 
 Class = Literal["unbiased", "contraction", "neither", "unknown"]
 

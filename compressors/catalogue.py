@@ -8,7 +8,7 @@ line, the contract suite, the catalogue page and the benchmarks run over these r
 from difflib import get_close_matches
 from importlib.util import find_spec
 
-from compressors.calls import NAME, Call
+from compressors.grammar import NAME, Call
 from compressors.row import Kind, Row
 from compressors.usercode import content, import_beside, located, user_code
 
@@ -412,7 +412,7 @@ def check_names(method: Call) -> None:
     """Raises ``ValueError`` for a name in a method's text without a row; needs no torch.
 
     Example:
-        >>> from compressors.calls import read_call
+        >>> from compressors.grammar import read_call
         >>> check_names(read_call("ef(topk(0.1) | float32)"))
         >>> check_names(read_call("ef(topk(0.1) | float23)"))
         Traceback (most recent call last):

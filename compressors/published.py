@@ -9,8 +9,8 @@ from compressors.coders.fixed import Fixed, Raw32
 from compressors.coders.huffman import IndexHuffman
 from compressors.coders.runlength import RunLength
 from compressors.coders.zipped import Deflate
+from compressors.grammar import shown
 from compressors.parts import PositionCode, Quantizer, SymbolCode
-from compressors.printing import shown
 from compressors.quantize.curvefit import FitPoly
 from compressors.quantize.dexp import FitDExp
 from compressors.quantize.dither import Dither, qsgd

@@ -14,9 +14,9 @@ from torch import Tensor
 from compressors.arguments import check_update
 from compressors.base import Compressor, State, Tensors, VectorCodec
 from compressors.errors import PartError, PayloadError, UpdateError
+from compressors.grammar import text
 from compressors.message import Packet, compress, decompress, explain
 from compressors.parsing import parse
-from compressors.printing import text
 from compressors.usercode import located
 from compressors.whole.lift import PerTensor
 

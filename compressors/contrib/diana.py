@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, Tensors
 from compressors.bounds import bound
-from compressors.printing import short_text, shown
+from compressors.grammar import short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.feedback import Remembering, check_unbiased
 from compressors.whole.growth import SIZES

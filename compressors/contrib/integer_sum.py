@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from compressors.printing import shown
+from compressors.grammar import shown
 from compressors.quantize.natural import Natural
 from compressors.settings import check_whole, plain
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
+from compressors.grammar import shown
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 from compressors.quantize import columns
 from compressors.quantize.sign import sign_codes
 from compressors.settings import plain

@@ -16,9 +16,9 @@ from torch import Tensor
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, compose_omegas, natural_omega, standard_omega, unbiased
+from compressors.grammar import shown, text
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown, text
 from compressors.quantize.levels import bucket_norms, level_codes, nothing, values_of
 from compressors.settings import check_one_of, check_whole, plain
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
+from compressors.grammar import shown
 from compressors.kernels import noise, rounding, sign
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 from compressors.quantize.levels import fresh, on_cpu
 from compressors.settings import plain
 

@@ -15,7 +15,7 @@ from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
-from compressors.printing import OF_SENDER, short_text, shown
+from compressors.grammar import OF_SENDER, short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing

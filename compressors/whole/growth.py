@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 from compressors.base import Compressor, Tensors
 from compressors.bounds import Bound, bound, compose_omegas, sparsity
 from compressors.coders.bloom import Bloom, expected_answers
-from compressors.printing import short_text, text
+from compressors.grammar import short_text, text
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.grid import MinMax

@@ -10,8 +10,8 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, nominal_count, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
+from compressors.grammar import shown
 from compressors.kernels.noise import words
-from compressors.printing import shown
 from compressors.settings import check_share, check_whole, plain
 from compressors.whole.memory import unnest
 

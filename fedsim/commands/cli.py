@@ -12,7 +12,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NoReturn, TextIO
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from compressors.usercode import typed
 from fedsim.commands.codec import add_codec
 from fedsim.commands.compare import add_compare

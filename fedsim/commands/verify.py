@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands.document import print_document
 
 

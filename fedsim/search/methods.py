@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from compressors.parts import Lossy
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import example_at

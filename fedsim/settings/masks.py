@@ -10,7 +10,7 @@ from math import isclose
 from typing import Any, TypeVar
 
 from compressors import text
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from compressors.whole import masking
 from fedsim.settings.fields import Settings
 from fedsim.settings.methods import recorded

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from compressors.calls import Call, read_call, value
+from compressors.grammar import Call, read_call, value
 from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
-from compressors.printing import printable
+from compressors.grammar import printable
 
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},

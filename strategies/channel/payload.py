@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compressors import Compressor, UpdateError
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from compressors.whole.tied import Tied
 from strategies.channel.side_payloads import CHARGES
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from compressors import State, UpdateError, compress, decompress, parse, text, to_json
 from compressors.base import derive
+from compressors.grammar import fingerprint
 from compressors.message import Upload, compress_all
-from compressors.printing import fingerprint
 from tests.support.generators import METHODS, same_bits, whole_numbers
 from tests.support.markdown import ROOT
 

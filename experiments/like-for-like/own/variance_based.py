@@ -22,7 +22,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.contrib.subset import read_places, write_places
 from compressors.errors import PayloadError
-from compressors.printing import shown
+from compressors.grammar import shown
 from compressors.settings import plain
 from compressors.whole.memory import added, nest, recall
 

@@ -12,7 +12,7 @@ from typing import Any
 from compressors.base import nominal_count
 from compressors.bounds import sparsity
 from compressors.coders.golomb import golomb_parameter, rice_parameter
-from compressors.printing import is_foreign, name_of
+from compressors.grammar import is_foreign, name_of
 from fedsim.measure.theory.positions import golomb_bits, ideal_position_bits, rice_bits
 
 
