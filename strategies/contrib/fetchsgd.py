@@ -16,10 +16,10 @@ from strategies.algorithms.requirements import (
     Requirement,
     Setup,
     Unmet,
+    check_weighting,
     fixed_codes,
     no_client_momentum,
 )
-from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink, average
 
 SKETCH = "sketch"

@@ -8,8 +8,13 @@ from torch import Tensor
 
 from compressors import Compressor, Natural, State, Switch, Tensors
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.dense import dense_quantizer
-from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
+from strategies.algorithms.requirements import (
+    Requirement,
+    Setup,
+    Unmet,
+    dense_quantizer,
+    fixed_codes,
+)
 from strategies.channel.traffic import Uplink
 
 

@@ -11,8 +11,14 @@ from compressors import Compressor, Raw, Sign, State, Tensors, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.dense import dense_quantizer, without_residuals
-from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
+from strategies.algorithms.requirements import (
+    Requirement,
+    Setup,
+    Unmet,
+    dense_quantizer,
+    fixed_codes,
+    without_residuals,
+)
 from strategies.channel.traffic import Uplink
 
 

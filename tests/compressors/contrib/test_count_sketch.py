@@ -45,12 +45,6 @@ def test_it_is_its_slow_twin() -> None:
     assert sent.indices.tolist() == kept
 
 
-def test_a_sketch_of_a_sum_is_the_sum_of_sketches() -> None:
-    codec, a, b = CountSketch(0.1, 5, 40), drawn(500, 1), drawn(500, 2)
-    both = codec.sketch(a) + codec.sketch(b)
-    assert torch.allclose(codec.sketch(a + b), both, atol=1e-5)
-
-
 def test_what_is_large_in_the_sum_alone_is_found_there() -> None:
     """FetchSGD's point: twenty clients, each with 0.4 of noise and 0.5 at the same three places."""
     codec, places = CountSketch(3 / 2000, 5, 1000), [5, 700, 1999]
