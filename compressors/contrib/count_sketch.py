@@ -126,8 +126,8 @@ class CountSketch:
     def faults_on(self, d: int) -> tuple[Fault, ...]:
         """Fewer than five rows, or more entries taken than a tenth of the columns.
 
-        What collides with an entry is taken, too. Not where every entry could have a cell of its
-        own.
+        Entries that collide with one that is taken are taken, too, unless every entry could have a
+        cell of its own.
         """
         k = nominal_count(self.p, d)
         if self.rows < 5:

@@ -4,6 +4,7 @@
 (``compressors.contrib.diana``) a part of that.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -23,7 +24,7 @@ from compressors.whole.lift import InParts
 from compressors.whole.memory import added, check_sums, nest, recall, unnest
 
 
-class Remembering:
+class Remembering(ABC):
     """Sends ``update + memory`` by ``inner``; what it remembers after that is its class's rule."""
 
     held: ClassVar[str]
@@ -52,11 +53,11 @@ class Remembering:
         """What was sent, memory and all."""
         return self.inner.read(bits, template, seed)
 
+    @abstractmethod
     def after(
         self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
         """The memory after a message; ``target`` was made for it and may be used up."""
-        raise NotImplementedError
 
     def bound_on(self, d: int) -> Bound:
         """The inner compressor's, of what it is given."""

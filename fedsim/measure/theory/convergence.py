@@ -11,7 +11,7 @@ from compressors.bounds import check_omega, compose_omegas
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Slowdown:
     """alpha and beta of equation 4: how compression slows SGD down."""
 
     alpha: float
@@ -20,12 +20,12 @@ class Plateau:
 
 def plateau(
     omega_worker: float, omega_master: float, clients: int, sigma2: float, zeta2: float = 0.0
-) -> Plateau:
+) -> Slowdown:
     """alpha and beta (equation 4).
 
     Example:
         >>> plateau(0.0, 0.0, clients=4, sigma2=1.0)
-        Plateau(alpha=0.25, beta=1.0)
+        Slowdown(alpha=0.25, beta=1.0)
     """
     check_omega("omega_worker", omega_worker)
     check_omega("omega_master", omega_master)
@@ -33,7 +33,7 @@ def plateau(
         raise ValueError(f"clients is {clients}: there is at least 1")
     master = omega_master + 1
     alpha = master * ((omega_worker + 1) * sigma2 + omega_worker * zeta2) / clients
-    return Plateau(alpha, master * (1 + omega_worker / clients))
+    return Slowdown(alpha, master * (1 + omega_worker / clients))
 
 
 def gradient_bound(
@@ -41,14 +41,14 @@ def gradient_bound(
     iterations: int,
     gap: float,
     l: float,  # noqa: E741
-    at: Plateau,
+    at: Slowdown,
 ) -> float:
     """The bound on E||grad f(x_a)||^2 after ``iterations`` steps of size ``eta`` (equation 5).
 
     Raises ``ValueError`` unless 0 < eta < 2 / (beta l).
 
     Example:
-        >>> gradient_bound(0.5, 100, gap=1.0, l=1.0, at=Plateau(alpha=0.0, beta=1.0))
+        >>> gradient_bound(0.5, 100, gap=1.0, l=1.0, at=Slowdown(alpha=0.0, beta=1.0))
         0.02666666666666667
     """
     if not 0 < eta < 2 / (at.beta * l):
@@ -57,21 +57,21 @@ def gradient_bound(
     return 2 * gap / (eta * room * iterations) + at.alpha * l * eta / room
 
 
-def step_size(epsilon: float, l: float, at: Plateau) -> float:  # noqa: E741
+def step_size(epsilon: float, l: float, at: Slowdown) -> float:  # noqa: E741
     """eta = epsilon / (l (alpha + epsilon beta)): Theorem 9's step for the target ``epsilon``.
 
     Example:
-        >>> step_size(0.1, l=1.0, at=Plateau(alpha=0.0, beta=1.0))
+        >>> step_size(0.1, l=1.0, at=Slowdown(alpha=0.0, beta=1.0))
         1.0
     """
     return epsilon / (l * (at.alpha + epsilon * at.beta))
 
 
-def iterations(epsilon: float, gap: float, l: float, at: Plateau) -> float:  # noqa: E741
+def iterations(epsilon: float, gap: float, l: float, at: Slowdown) -> float:  # noqa: E741
     """T = 2 l gap (alpha + epsilon beta) / epsilon^2: after so many steps epsilon is reached.
 
     Example:
-        >>> iterations(0.5, gap=1.0, l=1.0, at=Plateau(alpha=0.25, beta=1.0))
+        >>> iterations(0.5, gap=1.0, l=1.0, at=Slowdown(alpha=0.25, beta=1.0))
         6.0
     """
     return 2 * l * gap * (at.alpha + epsilon * at.beta) / epsilon**2

@@ -55,13 +55,13 @@ def natural_bits(d: int, s: int) -> float:
     return 31 + d * (2 + log2(s))
 
 
-Bits = Callable[[int, int], float]
+LevelBits = Callable[[int, int], float]
 Omega = Callable[[int, int], float]
 _LEVELS = range(1, 33)
 
 
 def best_levels(
-    d: int, omega: Omega, bits: Bits, theta: float, levels: Iterable[int] = _LEVELS
+    d: int, omega: Omega, bits: LevelBits, theta: float, levels: Iterable[int] = _LEVELS
 ) -> int:
     """The s with the greatest speedup.
 
@@ -122,12 +122,12 @@ def _plain(name: str, d: int, omega: float, bits: float, printed: str, note: str
     return Speedup(name, speedup(d, omega, bits), speedup(d, omega, bits, 0.0), printed, note)
 
 
-def _best(name: str, d: int, omega: Omega, bits: Bits, printed: str, note: str) -> Speedup:
+def _best(name: str, d: int, omega: Omega, bits: LevelBits, printed: str, note: str) -> Speedup:
     best = best_levels(d, omega, bits, 1.0)
     chosen = f"s = {best} and s = {best_levels(d, omega, bits, 0.0)}; {note}"
     return Speedup(name, _top(d, omega, bits, 1.0), _top(d, omega, bits, 0.0), printed, chosen)
 
 
-def _top(d: int, omega: Omega, bits: Bits, theta: float) -> float:
+def _top(d: int, omega: Omega, bits: LevelBits, theta: float) -> float:
     s = best_levels(d, omega, bits, theta)
     return speedup(d, omega(d, s), bits(d, s), theta)

@@ -159,7 +159,7 @@ def _deepreduce(d: int) -> list[TableDict]:
     return rows
 
 
-TABLES: dict[str, TheoryTable] = {
+THEORY_TABLES: dict[str, TheoryTable] = {
     "table1": TheoryTable(
         "Speedup over uncompressed SGD (worker to master), theta = 1 to 0",
         "Horváth et al. 2022, Table 1", _table1, 10**6,

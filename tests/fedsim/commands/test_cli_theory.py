@@ -18,7 +18,7 @@ def test_the_list(typed: Typed) -> None:
     assert (said.code, said.err) == (0, "")
     assert all(name in said.out for name in NAMES)
     found = json.loads(typed("theory", "--json").out)
-    assert tuple(row["name"] for row in found) == NAMES == tuple(tables.TABLES)
+    assert tuple(row["name"] for row in found) == NAMES == tuple(tables.THEORY_TABLES)
     assert all(row["title"] and row["source"] for row in found)
 
 

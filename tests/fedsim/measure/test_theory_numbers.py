@@ -151,7 +151,7 @@ def test_theorem_9() -> None:
         assert slower == pytest.approx(convergence.slowdown_range(0.5, 0.25)[end], rel=1e-6)
     assert convergence.slowdown_range(0.5, 0.25)[1] == 1 + compose_omegas(0.5, 0.25)
     with pytest.raises(ValueError, match="eta is 2"):
-        convergence.gradient_bound(2.0, 10, 1.0, 1.0, convergence.Plateau(0.0, 1.0))
+        convergence.gradient_bound(2.0, 10, 1.0, 1.0, convergence.Slowdown(0.0, 1.0))
 
 
 def test_bloom_filters() -> None:
