@@ -191,6 +191,23 @@ def test_points_near_the_top_have_names_that_do_not_cover_each_other() -> None:
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 
+def test_notes_of_points_keep_clear_of_the_bars_of_all_points() -> None:
+    """Four cells of few bits within a column of a paper, three of them with bars."""
+    cells = ((3.7e3, 0.735, 0.06), (4.4e3, 0.742, 0.05), (6.2e3, 0.744, 0.03), (9.6e3, 0.78, 0.0))
+    marks = [
+        Marks(x=[x], y=np.array([y]), kind="points", low=np.array([y - b]), high=np.array([y + b]))
+        for x, y, b in (*cells, (1.4e6, 0.5, 0.1))
+    ]
+    notes = [(x, y, "10, 0.05") for x, y, _ in cells]
+    chart = Chart(title="", x=Axis(scale="bits"), y=Axis(), marks=marks, notes=notes)
+    axes = drawn(chart, figsize=(3.3, 2.4), style="paper")
+    axes.figure.canvas.draw()
+    boxes = [Text.get_window_extent(text).padded(-1) for text in axes.texts]
+    bars = [(one.x[0], y) for one in marks for y in np.linspace(one.low, one.high, 50).ravel()]
+    covered = [box.contains(*place) for box in boxes for place in axes.transData.transform(bars)]
+    assert len(boxes) == 4 and not any(covered)
+
+
 def test_the_scale_s_texts_stand_apart() -> None:
     shown = heat(runs_of([cell(n, 0.1, score) for n, score in ((1, 0.8889), (10, 0.9778))]))
     places = [place for place, _ in shown.shades.ticks("accuracy")]
