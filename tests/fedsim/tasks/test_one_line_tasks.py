@@ -387,13 +387,15 @@ def test_a_number_that_is_missing_is_no_class(folder: Path) -> None:
 
 def test_the_index_that_pandas_wrote_is_no_input(folder: Path) -> None:
     wards(folder)
-    frame = pd.read_csv("wards.csv").drop(columns="hospital")
-    frame.to_csv("indexed.csv")
+    frame = pd.read_csv("wards.csv")
+    frame.to_csv("indexed.csv")  # with a column of words, which are no inputs either
     for task in (
         from_csv("indexed.csv", linear, name="made", label="ill"),
         from_frame(pd.read_csv("indexed.csv"), linear, name="made", label="ill"),
     ):
-        with pytest.raises(DataError, match=r"'Unnamed: 0' of .*index=False.*inputs=\['size"):
+        with pytest.raises(
+            DataError, match=r"'Unnamed: 0' of .*index=False.*inputs=\['size', 'pulse'\]"
+        ):
             read(task)
     task = from_csv("indexed.csv", linear, name="made", label="ill", inputs=["Unnamed: 0"])
     assert read(task).train_x.shape == (160, 1)
@@ -494,7 +496,7 @@ def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
     ("options", "words"),
     [
         ({"label": "sick"}, "label is 'sick'; the columns of wards.csv are size, pulse, ill, hosp"),
-        ({"inputs": ["pulse", "name"]}, "column 'name' of wards.csv holds no numbers"),
+        ({"inputs": ["pulse", "name"]}, r"column 'name' of wards.csv .*inputs=\['pulse'\]"),
         ({"groups": "gap"}, "column 'gap' of wards.csv has 1 empty cells"),
         ({"inputs": ["pulse", "far"]}, "column 'far' of wards.csv has 2 infinite cells"),
         ({"label": "size", "inputs": "pulse"}, "task made: a target is .*; classes are whole"),
