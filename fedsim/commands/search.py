@@ -10,6 +10,7 @@ from fedsim.commands import browser
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
+from fedsim.ground.terminal import wrap_words
 
 _SEARCHED = ("method", "temporal", "local_epochs", "local_seconds", "gradient", "rounds",
              "controller", "stop_at_bits", "stop_at_joules", "evaluate_every", "label", "engine",
@@ -112,7 +113,8 @@ def _command(flags: argparse.Namespace) -> int:
     err_console = Console(stderr=True)
 
     def say(line: str) -> None:
-        err_console.print(line, soft_wrap=True, highlight=False, markup=False)
+        words = wrap_words(line, err_console.file)
+        err_console.print(words, soft_wrap=True, highlight=False, markup=False)
 
     def follow(standings: Any) -> Any:
         """The candidates below the lines, where that can be seen."""
