@@ -32,12 +32,6 @@ def variance(x: np.ndarray, s: int, kind: str, p: float) -> float:
     return float(((b - t) * (t - a)).sum() * norm**2 / (x**2).sum())
 
 
-def bound(d: int, s: int, p: float) -> float:
-    """Theorem 7's omega."""
-    grown = d ** (1 / min(p, 2)) * 2.0 ** (1 - s)
-    return 1 / 8 + grown * min(1.0, grown)
-
-
 def draws(coder: Dither, x: Tensor, seeds: range) -> np.ndarray:
     """What arrives under each seed (seeds, k), in float64; the norm is that of one bucket."""
     norms = bucket_norms(x, str(coder.norm), x.numel())
@@ -88,97 +82,6 @@ def test_the_mean_of_a_value_far_below_the_lowest_level(kind: str) -> None:
     share = float((codes == 2).float().mean())
     assert int(codes.max()) == 2 and not bool((codes == 1).any())
     assert abs(share - ratio) < 5 * math.sqrt(ratio / k)
-
-
-@pytest.mark.parametrize(
-    ("d", "s", "p", "exact", "printed"),
-    [(1000, 4, 2, 2.9528, 4.0778), (10**6, 8, 2, 6.8125, 7.9375), (1000, 1, 1, 999.0, None)],
-)
-def test_equal_entries_have_their_exact_variance(
-    d: int, s: int, p: int, exact: float, printed: float | None
-) -> None:
-    """Closed form, theorem's bound, and what our symbols give within 5 standard errors.
-
-    Each entry errs by one of two amounts independently, so the standard error of the mean
-    square follows from their fourth moment; here simply from the entries of one draw.
-    """
-    x = np.ones(d)
-    assert abs(variance(x, s, "natural", p) - exact) < 5e-5
-    if printed is not None:
-        assert abs(bound(d, s, p) - printed) < 5e-5
-    assert variance(x, s, "natural", p) <= bound(d, s, p)
-    got = draws(Dither(s, p, "natural"), torch.ones(d), range(max(1, 2000 * 1000 // d // 10)))
-    squares = ((got - 1) ** 2).ravel()
-    assert abs(squares.mean() - exact) < 5 * squares.std() / math.sqrt(squares.size)
-
-
-def vectors(rng: np.random.Generator) -> np.ndarray:
-    """Gaussian, heavy-tailed, sparse, equal, or a few large among many small."""
-    d = int(2 ** rng.uniform(0, 12))
-    x = rng.standard_normal(d)
-    shape = rng.integers(5)
-    if shape == 1:
-        x = np.sign(x) * np.abs(x) ** rng.uniform(1, 8)
-    elif shape == 2:
-        x *= rng.random(d) < 0.1
-    elif shape == 3:
-        x = np.sign(x)
-    elif shape == 4:
-        x = np.where(rng.random(d) < 0.02, 100.0, 2.0 ** rng.uniform(-12, 0)) * np.sign(x)
-    return x if x.any() else np.ones(d)
-
-
-def test_theorem_7_is_never_exceeded() -> None:
-    """The exact variance of 1500 random vectors in all three norms: no statistics in it."""
-    rng, worst = np.random.default_rng(20), 0.0
-    for _ in range(1500):
-        x, s, p = vectors(rng), int(rng.integers(1, 13)), float(rng.choice([1, 2, np.inf]))
-        ratio = variance(x, s, "natural", p) / bound(x.size, s, p)
-        worst = max(worst, ratio)
-    assert 0.5 < worst <= 1.0
-
-
-def test_what_is_measured_stays_below_theorem_7() -> None:
-    """40 draws a vector; the mean square error may lie 5 standard errors above its expectation."""
-    rng = np.random.default_rng(21)
-    for _ in range(25):
-        x, s, p = vectors(rng), int(rng.integers(1, 13)), float(rng.choice([1, 2, np.inf]))
-        tensor = torch.from_numpy(x.astype(np.float32))
-        got = draws(Dither(s, p, "natural"), tensor, range(40))
-        squares = ((got - tensor.double().numpy()) ** 2).sum(1) / (x**2).sum()
-        spread = 5 * squares.std() / math.sqrt(40) + 1e-6
-        assert squares.mean() <= bound(x.size, s, p) + spread
-
-
-@pytest.mark.parametrize(("s", "ratio"), [(4, 2.033), (6, 5.963), (8, 30.75), (10, 225.0)])
-def test_theorem_8_same_number_of_levels(s: int, ratio: float) -> None:
-    """Standard with u = s over natural, Gaussian d = 1e5, p = 2, to 2 % (another vector)."""
-    x = gaussian(100_000, 8).numpy().astype(np.float64)
-    standard, natural = (variance(x, s, kind, 2) for kind in ("standard", "natural"))
-    assert abs(standard / natural / ratio - 1) < 0.02
-    assert ratio > 2.0 ** (s - 1) / (2 * s)
-
-
-@pytest.mark.parametrize(("s", "ratio"), [(2, 1.0), (4, 1.0), (6, 1.0), (8, 1.0), (10, 1.69)])
-def test_theorem_8_as_fine_as_the_lowest_level(s: int, ratio: float) -> None:
-    """Natural over standard with u = 2**(s - 1): equal while all ratios lie below 2**(1 - s)
-    or nearly so (the largest of 1e5 is about 4.4 / 316 = 2**-6.2), worse beyond."""
-    x = gaussian(100_000, 8).numpy().astype(np.float64)
-    natural, fine = variance(x, s, "natural", 2), variance(x, 2 ** (s - 1), "standard", 2)
-    assert abs(natural / fine / ratio - 1) < 0.02
-
-
-def test_our_symbols_show_theorem_8() -> None:
-    """One draw of 1e5 values: each mean square error lies within 5 standard errors (its entries
-    err independently) of the closed form, whose ratios the tests above state."""
-    x = gaussian(100_000, 8)
-    exact = x.double().numpy()
-    for s, kind in ((6, "standard"), (6, "natural"), (32, "standard")):
-        squares = (draws(Dither(s, 2, kind), x, range(1))[0] - exact) ** 2
-        expected = variance(exact, s, kind, 2) * (exact**2).mean()
-        spread = squares.std() / math.sqrt(squares.size)
-        assert spread < 0.03 * expected
-        assert abs(squares.mean() - expected) < 5 * spread
 
 
 def test_a_compressed_norm_is_right_in_the_mean() -> None:
