@@ -188,14 +188,6 @@ def test_models_of_full_size_have_the_paper_s_numbers_of_parameters(run: Any) ->
 
 
 @pytest.mark.slow
-def test_a_gradient_at_first_weights(run: Any, tmp_path: Path) -> None:
-    rows = pd.DataFrame(run.gradients(["resnet20"], made_up(tmp_path / "data"), 1))
-    assert set(rows["entries"]) == {269722} and (rows["ratio"] > 1).all()
-    page = experiment("huffman-encoders", "tables").gradient_table(rows)
-    assert "| ResNet20, paper | x | 21 | 17 | 2 | 21 | 19 | 21 |" in page
-
-
-@pytest.mark.slow
 def test_smoke(typed: Typed, encoders: Any) -> None:
     said = typed("experiment", "huffman-encoders", "--scale", "smoke", "--out", "out")
     assert said.code == 0, said.err
