@@ -3,7 +3,6 @@
 Most by hand, on frames of a few rows.
 """
 
-import json
 from dataclasses import replace
 from io import StringIO
 from math import inf
@@ -17,7 +16,6 @@ from rich.console import Console
 
 import fedsim
 from fedsim import UsageError
-from fedsim.commands.cli import main
 from fedsim.ground import units
 from fedsim.results.load import Results, load_results
 from fedsim.search.goal import Curve, Goal
@@ -186,11 +184,6 @@ def test_a_ladder_s_steps_by_hand() -> None:
     assert texts(steps, "accuracy")[1][0][:6] == ["20 bit", "a", "1", "0.1", "0.5000", "1"]
 
 
-def test_a_long_ladder_has_powers_of_ten_alone() -> None:
-    steps = ladder(of("a", [15, 60_000], [0.5, 0.7]))
-    assert steps["budget"].tolist() == [1e2, 1e3, 1e4, inf]
-
-
 def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
     first, second = budgets(ROUNDS, higher=True)
     assert (first.method, first.bits.tolist()) == ("a", [5, 10, 20, 25, 30])
@@ -278,14 +271,6 @@ def test_budgets_count_as_the_runs_did_where_all_did_so(both: Results) -> None:
     assert counted(both) == "up" and counted(both, "total") == "total"
 
 
-def test_rising_budgets_end_without_a_limit(both: Results) -> None:
-    steps = ladder(both)
-    assert steps["budget"].tolist() == [1e4, 1e5, 1e6, 1e7, np.inf]
-    assert (steps["metric"].diff().dropna() >= 0).all()
-    assert steps["gradient"].tolist() == [0.01, 0.1, 0.1, 0.1, 1]
-    assert (steps["up_wire_bits"] <= steps["budget"]).all()
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> None:
     long = both.rounds["label"].replace("sbc", "ef(per_tensor(topk(0.0004) | float32 | golomb))")
@@ -298,26 +283,6 @@ def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> No
         assert f"{row['metric']:.4f}" in told and units.bits(row["up_wire_bits"]) in told
         assert f" {row['temporal']} " in told and f" {row['gradient']:g} " in told
     assert "method" in told and "0.0004" in told and "dropping" in told
-
-
-@pytest.mark.slow
-def test_the_report_compares_methods_within_a_budget(
-    both: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folders = sorted({str(path.parents[1]) for path in both.folders.values()})
-    out = str(tmp_path / "both")
-    assert main(["report", *folders, "--out", out, "--budget", "20kbit"]) == 0
-    said = capsys.readouterr().out
-    assert "Best within 20.0 kbit per client upstream" in said and "15.9 kbit" in said
-    page = Page((tmp_path / "both" / "report.html").read_text(encoding="utf-8"))
-    assert "Every method within 20.0 kbit method n p accuracy iteration uplink used" in page.text
-    assert "dense none none: the method had no evaluation within the budget." in page.text
-    assert "10.0 kbit sbc 20 0.01" in page.text and "no limit dense" in page.text
-    assert main(["report", folders[0], "--budget", "20 kbit", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["best"]
-    assert [row["label"] for row in rows] == ["sbc", "dense"] and rows[1]["metric"] is None
-    assert main(["report", folders[0], "--budget", "2 MB"]) != 0
-    assert "--budget is '2 MB'" in capsys.readouterr().err
 
 
 def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:

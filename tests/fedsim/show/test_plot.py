@@ -1,12 +1,9 @@
 """The matrix and how figures are saved: the numbers in them, not their looks."""
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -14,7 +11,7 @@ from matplotlib.patches import Rectangle
 from fedsim.ground.errors import UsageError
 from fedsim.show.planes import method_text, plane
 from fedsim.show.plot import matrix, pareto, plain_ticks, save
-from fedsim.show.style import ink, looks
+from fedsim.show.style import looks
 from tests.support.sweepmaker import make_cell as run
 from tests.support.sweepmaker import runs_of
 
@@ -101,13 +98,6 @@ def test_ratios_have_a_logarithmic_scale_and_perplexity_a_turned_one() -> None:
     assert texts(turned)[0, 0][0] == "0.9" and turned.figure.axes[1].get_ylabel() == "perplexity"
 
 
-def test_text_is_black_or_white_by_what_is_behind_it() -> None:
-    assert ink((1, 1, 1, 1)) == ink((1, 1, 0, 1)) == "black"
-    assert ink((0, 0, 0, 1)) == ink((0, 0, 0.5, 1)) == "white"
-    cividis = colormaps["cividis"]
-    assert ink(cividis(0.0)) == "white" and ink(cividis(1.0)) == "black"
-
-
 def test_all_failed_still_draws() -> None:
     runs = runs_of([run(10, p, np.nan, status="failed") for p in (0.1, 0.01)])
     for value in ("metric", "ratio_content"):
@@ -154,28 +144,6 @@ def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
     assert black == "#000000" != pale
     assert some == same != pale
     assert [look.place for look in styles.values()] == [0, 1, 1, 2]
-
-
-@pytest.mark.slow
-def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:
-    runs = runs_of([run(10, p, p) for p in (0.1, 0.01)])
-    before = "matplotlib.pyplot" in sys.modules
-
-    def work(number: int) -> bytes:
-        save(matrix(runs), tmp_path / f"{number}.png")
-        return (tmp_path / f"{number}.png").read_bytes()
-
-    with ThreadPoolExecutor(4) as pool:
-        images = list(pool.map(work, range(4)))
-    assert len(set(images)) == 1 and images[0].startswith(b"\x89PNG")
-    width = int.from_bytes(images[0][16:20], "big")
-    assert width == round(matrix(runs).figure.get_figwidth() * 300)
-    assert before or "matplotlib.pyplot" not in sys.modules
-    save(matrix(runs), tmp_path / "x.svg")
-    assert "<svg" in (tmp_path / "x.svg").read_text()
-    with pytest.raises(UsageError, match="suffix"):
-        save(matrix(runs), tmp_path / "x.docx")
-    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_a_dollar_in_a_method_is_no_formula(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load_results
 from fedsim.show import figures
@@ -151,16 +150,3 @@ def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) ->
     assert shown == [colours[name].lower() for _, _, name in strip.spans]
     for _, _, name in strip.spans:
         assert f"<title>{name} is best\nfrom " in chart_svg(chart, "budget")
-
-
-@pytest.mark.slow
-def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
-    make_sweep(tmp_path / "b", (10,), (0.02,), form="topk({p}) | float32 | golomb", baseline=False)
-    shown = Page(write_page(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
-    ids = {attributes.get("id") for _, attributes in shown.tags}
-    assert "chart-metric" in ids and "chart-metric-2" not in ids
-    assert "Left out, with one cell each: topk({p}) | float32 | golomb." in shown.text
-    runs = load_results(tmp_path / "a", tmp_path / "b").runs
-    assert len([axes for axes in plot.matrix(runs).figure.axes if axes.texts]) == 1
-    assert plot.matrix(runs, method="topk({p}) | float32 | golomb").texts
