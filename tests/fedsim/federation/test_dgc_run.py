@@ -14,24 +14,9 @@ from fedsim.federation.trainer import Trainer
 from fedsim.settings.methods import resolve
 from tests.support.runs import assert_same, make_task, small
 
-__all__ = ["make_task"]  # a fixture
+__all__ = ["make_task"]  # the fixture
 
 SETTINGS: dict[str, Any] = {"method": "dgc(0.05)", "temporal": 1, "momentum": 0.0}
-
-
-@pytest.mark.slow
-def test_it_learns_the_digits(tmp_path: Path) -> None:
-    """80 steps of two clients at 5 %: 0.83 to 0.89 for seeds 0 to 2; guessing gives 0.1."""
-    config = RunConfig.of(
-        task="digits",
-        method="dgc(0.05)",
-        temporal=1,
-        momentum=0.0,
-        iterations=80,
-        clients=2,
-        evaluate_every=80,
-    )
-    assert run(config, tmp_path / "out").summary["metric"] > 0.7
 
 
 def test_the_fraction_is_known() -> None:
