@@ -24,9 +24,8 @@ from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
 from fedsim.show.report import counted, write_page
-from fedsim.show.report.page import comparison_sentence
 from tests.support.page import Page
-from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
+from tests.support.sweepmaker import TOPK, make_sweep, rounds_of
 
 
 def of(label: str, bits: list[float], metric: list[float], **more: Any) -> pd.DataFrame:
@@ -215,19 +214,6 @@ def test_leaders_by_hand() -> None:
     assert led == [(10, 20, "a"), (20, 40, "b"), (40, 50, "a")]
 
 
-def test_a_leader_that_gets_worse_is_overtaken() -> None:
-    """`a` has 0.9 from 20 bits on and 0.5 from 30 on; `b` has 0.7. Back at `a` nobody leads, for it
-    had ended."""
-    led = leaders(
-        [
-            reached("a", [20, 30], [0.9, 0.5], 35),
-            reached("b", [10, 40], [0.7, 0.4], 60),
-        ],
-        True,
-    )
-    assert led == [(10, 20, "b"), (20, 30, "a"), (30, 40, "b")]
-
-
 def test_a_leader_leads_no_further_than_it_was_run() -> None:
     """`a` ended at 15; until `b` is better at 30, nobody leads. Of equals the one of fewer bits."""
     led = leaders(
@@ -248,19 +234,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
     make_sweep(root / "a", (10, 20), (0.1, 0.01))
     make_sweep(root / "b", (10,), (0.1, 0.01), form=TOPK, failed=[(10, 0.01)])
     return load_results(root / "a", root / "b")
-
-
-def test_failed_runs_and_several_tasks(both: Results) -> None:
-    best = fedsim.best(both, "20kbit").set_index("label")
-    assert list(best.index) == ["sbc", "gradient_dropping", "dense"]
-    assert best.loc["gradient_dropping", "gradient"] == 0.1  # that at 0.01 failed
-    assert best.loc["sbc", "up_wire_bits"] == 15_940  # 20 messages of 797 bits, 72 of them header
-    assert np.isnan(best.loc["dense", "metric"])
-    other = both.rounds.assign(task="other")
-    with pytest.raises(UsageError, match=r"of 2 tasks \(digits, other\)"):
-        fedsim.best(pd.concat([both.rounds, other]), 1e6)
-    with pytest.raises(UsageError, match="was given a str"):
-        fedsim.best("results/sbc", 1e6)
 
 
 def test_budgets_count_as_the_runs_did_where_all_did_so(both: Results) -> None:
@@ -288,23 +261,3 @@ def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> No
 def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1), (10, 0.1)])
     assert "Best within" not in Page(write_page(tmp_path).read_text(encoding="utf-8")).text
-
-
-def test_the_page_opens_with_how_the_best_cell_ends() -> None:
-    """By hand: 0.95 is 2 points below 0.97; 1000 of 10 bits up, 2000 of 110 both ways."""
-    dense = [
-        make_cell(1, 1, 0.97, seed=seed, up_wire_bits=1000.0, down_wire_bits=1000.0)
-        for seed in (0, 1)
-    ]
-    cells = [
-        make_cell(10, 0.1, metric, seed=seed, up_wire_bits=10.0, down_wire_bits=100.0)
-        for seed, metric in enumerate((0.94, 0.96))
-    ]
-    worse = make_cell(10, 0.01, 0.5, up_wire_bits=1.0, down_wire_bits=100.0)
-    told = comparison_sentence(runs_of([*dense, *cells, worse]))
-    assert told == (
-        "sbc({p}) with n = 10, p = 0.1, the best of 2 compressed cells, ends at accuracy 0.9500, "
-        "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all "
-        "bits."
-    )
-    assert comparison_sentence(runs_of(dense)) == comparison_sentence(runs_of([worse])) == ""

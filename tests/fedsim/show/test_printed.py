@@ -15,7 +15,6 @@ from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load_results
 from fedsim.show.heat import Shades, heat
-from fedsim.show.plot.matrices import heatmap
 from fedsim.show.times import Bandwidths
 from tests.support.sweepmaker import TOPK, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -88,26 +87,6 @@ def test_a_papers_figure_fits_a_column(one: Results, both: Results, name: str) -
         assert all(len(legend.get_texts()) <= 8 for legend in axes.figure.legends)
     with pytest.raises(UsageError, match="style is 'poster': it must be one of screen, paper"):
         DRAW[name](one, style="poster")
-
-
-@pytest.mark.parametrize("name", DRAW)
-def test_letters_and_legend_follow_the_size(one: Results, both: Results, name: str) -> None:
-    for results in (one, both):
-        axes = DRAW[name](results, figsize=(3.0, 2.2))
-        assert axes.figure.get_size_inches().tolist() == [3.0, 2.2]
-        (font,) = fonts_that_fit(axes)
-        assert 5 <= font < 8
-        assert axes.get_position().width > 0.25
-        for legend in axes.figure.legends:
-            assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
-
-
-def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) -> None:
-    axes = plot.pareto(one.runs)
-    assert axes._repr_png_().startswith(b"\x89PNG")
-    axes.savefig(tmp_path / "a.pdf")
-    plot.save(axes, tmp_path / "b.pdf")
-    assert (tmp_path / "a.pdf").stat().st_size > 1000 < (tmp_path / "b.pdf").stat().st_size
 
 
 def test_ratios_below_one_are_ratios_too() -> None:
@@ -223,20 +202,6 @@ def test_an_accuracy_is_coloured_by_the_logarithm_of_its_error() -> None:
     assert "logarithm of the error" in shown.legend_text
     perfect = heat(runs_of([cell(1, p, score) for p, score in ((0.3, 0.9), (0.2, 1.0))]))
     assert np.isfinite(perfect.shades.place(np.array([0.9, 1.0]))).all()
-
-
-def test_a_cell_of_fewer_seeds_is_hatched() -> None:
-    cells = [cell(1, p, 0.9 + k / 100, seed=k) for p in (0.1, 0.01) for k in range(3)]
-    runs = runs_of([*cells[:-1], cell(1, 0.001, 0.5)])
-    axes = plot.matrix(runs)
-    assert [patch.get_hatch() for patch in axes.patches] == ["\\\\", "\\\\"]
-    assert [patch.get_x() for patch in axes.patches] == [0.5, 1.5]
-    texts = "\n".join(text.get_text() for text in axes.texts)
-    assert "(2 of 3)" in texts and "(1 of 3)" in texts and "(3)" in texts
-    shown = heat(runs)
-    assert "fewer seeds" in shown.legend_text
-    assert len([patch for patch in heatmap(shown, style="page").patches if patch.get_hatch()]) == 2
-    assert not plot.matrix(runs_of(cells)).patches
 
 
 def test_one_pair_of_axes_has_one_method(both: Results) -> None:

@@ -3,20 +3,17 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedsim import plot
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load_results
-from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import table
-from fedsim.show.planes import method_text
-from fedsim.show.style import METHODS, CellKey, looks, method_looks
+from fedsim.show.style import METHODS, CellKey, looks
 from fedsim.show.tables import summary_texts
-from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
+from tests.support.sweepmaker import TOPK, make_cell, make_sweep, runs_of
 
 
 def two_sweeps(root: Path, **options: object) -> Results:
@@ -78,15 +75,6 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
         assert [look.place for look in mine] == [0, 0, 1, 1]
 
 
-def test_ten_methods_have_ten_colours_and_are_counted_in_titles(both: Results) -> None:
-    names = [f"method {place}" for place in range(10)]
-    assert len({look.colour for look in method_looks(dict.fromkeys(names, False)).values()}) == 10
-    cell = both.runs[both.runs["label"] == "sbc"].head(1)
-    runs = pd.concat([cell.assign(label=name) for name in names], ignore_index=True)
-    assert method_text(runs) == "10 methods"
-    assert method_text(runs[:4]) == "method 0, method 1, method 2, method 3"
-
-
 def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     figure = plot.matrix(both.runs)
     panels = figure.figure.axes[:2]
@@ -105,21 +93,6 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     assert {units.ratio(ratio) for ratio in own["ratio_content"]} < {*told}
     with pytest.raises(UsageError, match="method is 'stc'.*gradient_dropping, sbc"):
         plot.matrix(both.runs, method="stc")
-
-
-def test_a_method_leads_no_further_than_it_was_run() -> None:
-    """Nor is its line drawn further."""
-    rounds = pd.concat(
-        [
-            rounds_of("a", [10, 20], [0.5, 0.7]),
-            rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
-            rounds_of("c", [300, 900], [0.2, 0.9]),
-        ]
-    )
-    led = leaders(budgets(rounds, higher=True), higher=True)
-    assert led == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
-    lines = plot.budget(rounds).lines
-    assert [line.get_xdata()[-1] for line in lines] == [20, 200, 900]
 
 
 def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
