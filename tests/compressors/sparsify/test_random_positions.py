@@ -37,15 +37,6 @@ def test_draws_of_many_chunks(n: int) -> None:
         assert drawn_torch(n, k, seed, CPU).tolist() == expected
 
 
-def test_too_few_candidates_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "_MARGIN", -3.0)
-    looked = []
-    real = sample._up_to
-    monkeypatch.setattr(sample, "_up_to", lambda *given: looked.append(given[3]) or real(*given))
-    assert sample.smallest(20_000, 900, 5).tolist() == smallest_words(20_000, 900, 5)
-    assert [int(limit) == 2**32 - 1 for limit in looked] == [False, True]
-
-
 @given(st.integers(1, 9000), st.sampled_from([1e-12, 1e-4, 0.1, 0.5, 1 - 1e-12, 1.0]), SEEDS)
 def test_bernoulli_is_a_limit_on_the_word(n: int, q: float, seed: int) -> None:
     below = max(1, round(q * 2**32))
