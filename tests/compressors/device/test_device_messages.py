@@ -81,14 +81,9 @@ TOGETHER = (
     "by_name('t*', qsgd(7, 4), 'w', flat(topk(0.02) | float32 | golomb), '*', ef(cnat))",
 )
 MORE_TOGETHER = (
-    "ef(topk(0.1) | cnat | golomb)",
-    "cnat",
-    "raw",
     "ef(flat(one_sided(0.01) | mean | golomb))",
-    "flat(topk(0.1) | qsgd(3, 3) | golomb)",
     "topk(0.2) | dither(7, 2, standard, 16, cnat) | golomb",
     "ef(topk(0.1) | shrink(qsgd(7, 8)) | golomb)",
-    "terngrad",
     "ef(by_name('w', one_sided(0.05) | mean | golomb, 'none', cnat, '*', qsgd(7, 4)))",
 )
 

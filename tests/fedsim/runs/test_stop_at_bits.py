@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim import RunConfig, UsageError, run
-from tests.support.interrupting import Stopped, recording, stop_after
+from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, rounds, small
 
 MANY = {"temporal": 2, "iterations": 20, "evaluate_every": 10}  # ten rounds, scored at the end
@@ -81,22 +81,6 @@ def test_what_a_budget_counts_is_one_of_two() -> None:
 def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path) -> None:
     run(small(**MANY, stop_at_bits="1Gbit"), tmp_path / "a")
     assert_same(whole, tmp_path / "a")
-
-
-@pytest.mark.slow
-def test_a_stopped_run_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> None:
-    stop = float(sent(whole)[5])
-    config = small(**MANY, stop_at_bits=stop, checkpoint_every=2)
-    run(config, tmp_path / "once")
-    for number in (3, 6):  # in the midst; and when the bits were reached, before the summary
-        with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
-    seen: list[int] = []
-    run(config, tmp_path / "parts", callbacks=[recording(seen)])
-    assert seen == [5, 6]
-    assert_same(tmp_path / "once", tmp_path / "parts")
-    run(config, tmp_path / "parts", callbacks=[recording(seen)])
-    assert seen == [5, 6]  # done is done
 
 
 def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> None:
