@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from compressors import Dither, parse, text
-from compressors.bounds import bound
 from compressors.quantize.levels import bucket_norms
 from compressors.segments.plan import plan_of
 
