@@ -116,7 +116,8 @@ class Study:
         numbers: dict[str, BaseDistribution] = {
             k: FloatDistribution(*v, log=True) for k, v in limits
         }
-        numbers["temporal"] = IntDistribution(*map(int, self.space.limits["temporal"]), log=True)
+        low, high = map(int, self.space.limits["temporal"])
+        numbers["temporal"] = IntDistribution(low, high, log=True)
         return {k: CategoricalDistribution(v) for k, v in choices.items() if v} | numbers
 
     @property

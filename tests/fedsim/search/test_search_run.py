@@ -246,7 +246,10 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--trials", "0"], "--trials is 0: give a number above 0"),
         (["--target", "98"], "--target is 98.0: accuracy lies in (0, 1]"),
         (["--methods", "sbcc"], "unknown method 'sbcc' (did you mean sbc"),
-        (["--methods", "sbc, nothing(3)"], "--methods: unknown method 'nothing'"),
+        (
+            ["--methods", "sbc, nothing(3)"],
+            "--methods: method 'nothing(3)': unknown name 'nothing'",
+        ),
         (["--methods", " ; "], "--methods is ' ; ': it takes all, published"),
         (["--time", "soon"], "--time is 'soon'"),
         (["--time", "1.5"], "it needs a unit: s, min or h, such as 1.5min"),
