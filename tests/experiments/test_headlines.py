@@ -180,6 +180,18 @@ def test_bf_p2_with_fit_poly_on_ncf() -> None:
     assert f"BF-P2 with Fit-Poly: {volume:.3f} of dense" in text
 
 
+def test_what_380_times_is_in_bits() -> None:
+    rows, page = csv("ncf-movielens/table2.csv").set_index("name"), said("docs/coverage.md")
+    pairs = [
+        rows.loc[["p0-qsgd", "skcompress"], name] for name in ("relative_volume", "paper_volume")
+    ]
+    (bloom, sketch), (theirs, other) = pairs
+    assert f"{bloom:.4f} and {sketch:.4f} of dense (a ratio of {sketch / bloom:.2f})" in page
+    assert f"in the paper {theirs:.4f} and {other:.4f} ({other / theirs:.2f})" in page
+    ratios = f"{sketch / bloom:.2f} times those of BF-P0 with QSGD ({other / theirs:.2f} times"
+    assert ratios in readme("ncf-movielens")
+
+
 def test_volumes_of_ncf() -> None:
     ours = csv("ncf-movielens/table2.csv").set_index("name")["relative_volume"]["p0-qsgd"]
     assert f"BF-P0 with QSGD {ours:.4f} where the paper prints 0.2063" in readme("ncf-movielens")
