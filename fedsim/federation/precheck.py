@@ -8,7 +8,7 @@ generators.
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from compressors import derive, own_rows
+from compressors import derive, own_rows, text
 from compressors.base import finite
 from compressors.usercode import located, user_code
+from compressors.whole.masked_integers import MaskedIntegers
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
@@ -53,13 +54,15 @@ def check_trainable(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy
             refuses them; or its clients cannot be trained at once, as ``--stack``
-            asks; or the file of ``--weights`` is not of the model.
+            asks; or the file of ``--weights`` is not of the model; or a client's
+            samples exceed its message's weight.
     """
     ClientData.of(config)
     if config.weights is not None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     _sends_something(config)
+    _weights_fit(config)
     _buffers(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
@@ -82,6 +85,24 @@ def _buffers(config: RunConfig) -> None:
             f"{start}: the model of task {plan.task.name} has buffers (BatchNorm's statistics), "
             f"which {reason}"
         )
+
+
+def _weights_fit(config: RunConfig) -> None:
+    """Raises ``UsageError`` where a client has more samples than its message's weight holds."""
+    plan, method = config.plan, config.plan.method.compressor
+    if not isinstance(method, MaskedIntegers) or not method.weight:
+        return
+    samples = [len(shard) for shard in ClientData.of(config).shards]
+    if (largest := max(samples)) <= method.largest_weight:
+        return
+    weight = largest.bit_length()
+    wider = replace(method, modulus=32, weight=weight) if method.bits + weight <= 32 else None
+    instead = "fewer bits" if wider is None else repr(text(wider))
+    raise UsageError(
+        f"--method is {config.method!r}: client {samples.index(largest)} of task {plan.task.name} "
+        f"has {largest} samples, and a weight of {method.weight} bits holds "
+        f"{method.largest_weight}; give {instead}"
+    )
 
 
 def _sends_something(config: RunConfig) -> None:
