@@ -6,6 +6,7 @@ generators.
 """
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,9 @@ from torch.optim import Optimizer
 
 from compressors import derive, own_rows, text
 from compressors.base import finite
+from compressors.errors import PartError
 from compressors.usercode import located, user_code
+from compressors.verify import check_draws
 from compressors.whole.masked_integers import MaskedIntegers
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
@@ -54,8 +57,8 @@ def check_trainable(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy
             refuses them; or its clients cannot be trained at once, as ``--stack``
-            asks; or the file of ``--weights`` is not of the model; or a client's
-            samples exceed its message's weight.
+            asks; or the file of ``--weights`` is not of the model; or a method of the user draws
+            from a global generator; or a client's samples exceed its message's weight.
     """
     ClientData.of(config)
     if config.weights is not None:
@@ -64,11 +67,38 @@ def check_trainable(config: RunConfig) -> None:
     _sends_something(config)
     _weights_fit(config)
     _buffers(config)
+    _draws_by_seed(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
     memories.check_growth(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check_stack(config)
+
+
+def _draws_by_seed(config: RunConfig) -> None:
+    """Raises ``UsageError`` where a user's method draws from a global generator."""
+    plan, rows = config.plan, own_rows()
+    methods = {"method": plan.method.compressor, "downlink": plan.downlink}
+    user_methods = {
+        name: method
+        for name, method in methods.items()
+        if not rows.keys().isdisjoint(re.findall(r"\w+", text(method)))
+    }
+    if not user_methods:
+        return
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    generator = torch.Generator().manual_seed(0)
+    update = {
+        name: torch.randn(p.shape, generator=generator)
+        for name, p in plan.client.payload_template(dict(model.named_parameters())).items()
+        if p.requires_grad
+    }
+    for name, method in user_methods.items():
+        with untouched(torch.device("cpu")):
+            try:
+                check_draws(method, update)
+            except PartError as error:
+                raise UsageError(f"--{name}: {error}") from error
 
 
 def _buffers(config: RunConfig) -> None:
