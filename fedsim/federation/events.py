@@ -74,6 +74,7 @@ class EventServer(Server):
         self._unfilled, self._look = 0, 0.0  # places at work, and when a client may be there
         self._updates: list[Update] = []  # of the row that is not full yet
         self._row_start, self._turns, self._row = 0.0, 0, dict[str, Any]()
+        self._registered = 0.0  # joules of what the sampler asked clients for, of the first row
         self._clock = time.perf_counter()
 
     def open(self, grid: Grid) -> None:
@@ -89,7 +90,9 @@ class EventServer(Server):
         if self.number:
             return
         if self.sampling is not None:
-            self.sampling.register(self.clock, True)
+            registered = self.sampling.register(self.clock, True)
+            if self.spending is not None:
+                self._registered = sum(map(self.spending.charge, registered))
         if self.presence is None:
             for client in self._first():
                 self.agenda.first("ask", client)
@@ -324,7 +327,7 @@ class EventServer(Server):
         channel.traffic = traffic
         self.work.close(number, self.works(traffic).values())
         self._row = self.book(number, self._clock)
-        self._updates, self._row_start = [], now
+        self._updates, self._row_start, self._registered = [], now, 0.0
         self._clock = time.perf_counter()
 
     @property
@@ -333,7 +336,9 @@ class EventServer(Server):
         return self.spending is not None and not (self.spending.left or self.jobs)
 
     def joules(self) -> float | None:
-        return None if self.spending is None else sum(x.joules for x in self._updates)
+        if self.spending is None:
+            return None
+        return sum((x.joules for x in self._updates), self._registered)
 
     def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
         return {place: update.work for place, update in enumerate(self._updates)}

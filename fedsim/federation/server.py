@@ -255,7 +255,9 @@ class Server:
         with self.failing(number):
             self.simulation.begin(number, self.plan.local_iterations(number))
             if self.sampling is not None and number == 1:
-                self.sampling.register(self.simulation.clock, self.simulation.timed)
+                simulation = self.simulation
+                for message in self.sampling.register(simulation.clock, simulation.timed):
+                    simulation.spend(message)
             now, done = self.simulation.clock.now, self.recorder.iterations_done
             settings = self.work.begin(number, now, done)
             messages = strategy.ask(number, settings, self.grid)
@@ -286,6 +288,7 @@ class Server:
         """
         channel, simulation, batches = self.channel, self.simulation, self.plan.draws.loss_batches
         losses, bits, exchanges = dict[int, float](), dict[int, int](), []
+        iterations = dict[int, float]()
         for client in clients:
             began = time.perf_counter()
             losses[client] = float(
@@ -293,8 +296,8 @@ class Server:
             )
             bits[client] = ledger.charged_bits(channel.lacks(client))
             count = batches or self.trainer.batches_of(client).an_epoch
-            measured = simulation.network.measured
-            work = time.perf_counter() - began if measured else count * FORWARD
+            measured, iterations[client] = simulation.network.measured, count * FORWARD
+            work = time.perf_counter() - began if measured else iterations[client]
             exchanges.append(
                 InFlight(
                     client,
@@ -305,7 +308,7 @@ class Server:
                 )
             )
         if simulation.timed:
-            simulation.ask_first(exchanges)
+            simulation.ask_first(exchanges, iterations)
         return losses, bits
 
     @property

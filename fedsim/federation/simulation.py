@@ -82,19 +82,21 @@ class Simulation:
         if self._presence is not None or self.rules.late or self._depleted:
             self.strategy.among = self._free()
 
-    def ask_first(self, exchanges: Sequence[InFlight]) -> None:
+    def ask_first(self, exchanges: Sequence[InFlight], work: Mapping[int, float]) -> None:
         """Sends clients the model before the round asks any; goes on until all have answered.
 
         What the round sends them then lacks the bits that they have.
 
         Args:
             exchanges: of clients that can be asked.
+            work: by client, what it computes for its answer, in local iterations.
         """
         self.clock.send(exchanges)
         self.clock.wait(exchanges, len(exchanges))
         for exchange in exchanges:
             del self.clock.exchanges[exchange.client]
             self._delivered[exchange.client] = exchange.down_bits
+            self.spend(exchange, work[exchange.client])
 
     def exchange(self, stage: Literal["before", "after"]) -> None:
         """Exchanges with the clients of the round before its messages, or after its replies.
@@ -115,13 +117,13 @@ class Simulation:
             for x in exchanges:
                 del self.clock.exchanges[x.client]
                 self._delivered[x.client] = self._delivered.get(x.client, 0.0) + x.down_bits
-                self._spend(x)
+                self.spend(x)
 
-    def _spend(self, exchange: InFlight) -> None:
-        """Books the energy of an exchange."""
+    def spend(self, exchange: InFlight, work: float | None = None) -> None:
+        """Books the energy of an exchange; ``work``: as of ``Spending.charge``."""
         if self.spending is not None:
             before = self.joules.get(exchange.client, 0.0)
-            self.joules[exchange.client] = before + self.spending.charge(exchange)
+            self.joules[exchange.client] = before + self.spending.charge(exchange, work)
 
     @property
     def late(self) -> dict[int, InFlight]:
@@ -187,7 +189,7 @@ class Simulation:
         clock, rules = self.clock, self.rules
         exchanges = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
         for exchange in exchanges:
-            self._spend(exchange)
+            self.spend(exchange)
         coming = [exchange for exchange in exchanges if exchange.until == "arrived"]
         limit = math.inf if rules.deadline is None else clock.now + rules.deadline
         late = [*self.late.values()]
