@@ -5,6 +5,7 @@ bit count, a wrong model or a crash would follow from.
 """
 
 import math
+import pickle
 import random
 from typing import Any
 
@@ -80,10 +81,9 @@ def check_draws(compressor: Compressor, update: Tensors) -> None:
 
 def _generator_states() -> dict[str, bytes]:
     """What the global generators hold."""
-    name, keys, place, *_ = np.random.get_state()  # noqa: NPY002 - users draw from it
     return {
         "torch": torch.default_generator.get_state().numpy().tobytes(),
-        "numpy": repr((name, place)).encode() + keys.tobytes(),
+        "numpy": pickle.dumps(np.random.get_state()),  # noqa: NPY002 - users draw from it
         "Python's random": repr(random.getstate()).encode(),
     }
 
