@@ -19,7 +19,7 @@ from compressors.errors import PartError, PayloadError, UpdateError
 from compressors.grammar import text
 from compressors.message import Packet, compress, decompress, explain
 from compressors.parsing import parse
-from compressors.usercode import located
+from compressors.usercode import located, user_code
 from compressors.whole.lift import PerTensor
 
 _CUTS = 16  # of a payload: at even distances
@@ -66,8 +66,9 @@ def check_draws(compressor: Compressor, update: Tensors) -> None:
     """
     before = _generator_states()
     try:
-        packet, _ = compress(compressor, update, seed=1)
-        decompress(compressor, packet.payload, update)
+        with user_code():
+            packet, _ = compress(compressor, update, seed=1)
+            decompress(compressor, packet.payload, update)
     except Exception:
         return
     for name, state in _generator_states().items():

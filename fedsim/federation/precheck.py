@@ -78,6 +78,8 @@ def check_trainable(config: RunConfig) -> None:
 def _draws_by_seed(config: RunConfig) -> None:
     """Raises ``UsageError`` where a user's method draws from a global generator."""
     plan, rows = config.plan, own_rows()
+    if not rows:
+        return
     methods = {"method": plan.method.compressor, "downlink": plan.downlink}
     user_methods = {
         name: method
