@@ -48,7 +48,7 @@ DRAWN = [
     *begins(TIMED, CASES // 10, 0),
     *begins(SAMPLED, CASES // 10, 10),
     *begins(POWERED, CASES // 10, 10),
-    *begins(SLOTTED, CASES // 10, 10),
+    *begins(SLOTTED, CASES // 10, 0),
 ]
 
 
