@@ -7,8 +7,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from compressors import parse, text
-from compressors.grammar import message_text
 from fedsim.ground import units
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
 from fedsim.results.folders import run_folders
