@@ -37,7 +37,14 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.coders.runlength import RunLength, RunLengthHuffman
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
     from compressors.coders.zipped import Deflate, Zstd
+    from compressors.contrib.cint import RandomInteger
+    from compressors.contrib.dryden import Dryden
+    from compressors.contrib.gspar import GSpar
+    from compressors.contrib.integer_sum import Switch
+    from compressors.contrib.onebit import OneBit
+    from compressors.contrib.rtopk import RTopK
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
+    from compressors.grammar import text, to_json
     from compressors.message import (
         Packet,
         Received,
@@ -69,7 +76,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Symbols,
         code_dtype,
     )
-    from compressors.printing import text, to_json
     from compressors.published import deepreduce, gradient_dropping
     from compressors.quantize.compose import Then
     from compressors.quantize.curvefit import FitPoly
@@ -77,26 +83,21 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.quantize.dither import Dither, natural_dither, qsgd
     from compressors.quantize.floats import BFloat16, Float16, Float32
     from compressors.quantize.grid import Codebook, MinMax
-    from compressors.quantize.integer import RandomInteger
     from compressors.quantize.magnitudes import SharedMagnitude, ternary
     from compressors.quantize.mean import Mean
     from compressors.quantize.natural import Natural
     from compressors.quantize.shrink import Shrink
-    from compressors.quantize.sign import OneBit, ScaledSign, Sign
+    from compressors.quantize.sign import ScaledSign, Sign
     from compressors.quantize.sketch import Sketch
     from compressors.quantize.terngrad import TernGrad
     from compressors.sparsify.blocks import Blocks
-    from compressors.sparsify.dryden import Dryden
-    from compressors.sparsify.gspar import GSpar
     from compressors.sparsify.identity import Identity
     from compressors.sparsify.randk import Bernoulli, RandK
-    from compressors.sparsify.rtopk import RTopK
     from compressors.sparsify.threshold import Nonzero, Threshold
     from compressors.sparsify.topk import OneSided, TopK
     from compressors.verify import check_decoded, verify
     from compressors.whole.dgc import DGC
     from compressors.whole.feedback import ErrorFeedback
-    from compressors.whole.integer_sum import Switch
     from compressors.whole.lift import ByName, Flat, PerTensor
     from compressors.whole.lowrank import LowRank
     from compressors.whole.pipeline import Pipeline

@@ -13,8 +13,8 @@ from torch.nn import Parameter
 from compressors.base import SentTensor, State, Tensors, VectorCodec, finite
 from compressors.bits import BitWriter
 from compressors.errors import NotFinite, PartError, PayloadError, UpdateError
+from compressors.grammar import is_foreign, name_of, plain_text, shown
 from compressors.parts import Symbols, code_dtype
-from compressors.printing import is_foreign, name_of, plain_text, shown
 
 PLAIN = (Tensor, Parameter)
 """Classes of tensors whose values lie where they say; a DTensor holds a part of them."""

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.printing import plain_text
+from compressors.grammar import plain_text
 
 Tensors = Mapping[str, Tensor]
 """Ordered names to float32 tensors: an update, or the weights it belongs to."""

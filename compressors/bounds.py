@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compressors.printing import is_foreign, shown
+from compressors.grammar import is_foreign, shown
 
 Class = Literal["unbiased", "contraction", "neither", "unknown"]
 
@@ -127,6 +127,44 @@ def worst(bounds: list[Bound]) -> Bound:
     if None in deltas:
         return neither("some parts are unbiased with omega >= 1 and others biased")
     return contraction(min(map(real, deltas)), "the smallest delta of its parts")
+
+
+def natural_omega(d: int, s: int, norm: float = 2) -> float:
+    """omega of D_nat^{p,s} on ``d`` entries (Theorem 7).
+
+    1/8 + d^(1/r) 2^(1-s) min(1, d^(1/r) 2^(1-s)), with ``norm`` the p of the p-norm, 1 <= p <= inf,
+    and r = min(p, 2).
+
+    Example:
+        >>> round(natural_omega(1000, 4), 4), natural_omega(10**6, 8)
+        (4.0778, 7.9375)
+    """
+    _check_levels(s)
+    return 0.125 + _tail(d, 2.0 ** (1 - s), norm)
+
+
+def standard_omega(d: int, u: int, norm: float = 2) -> float:
+    """omega of D_sta^{p,u} on ``d`` entries: kappa d^(1/r) / u (Table 1; QSGD for p = 2).
+
+    Example:
+        >>> standard_omega(10**6, 128) == natural_omega(10**6, 8) - 1 / 8
+        True
+    """
+    _check_levels(u)
+    return _tail(d, 1 / u, norm)
+
+
+def _tail(d: int, step: float, norm: float) -> float:
+    """What entries below the first level above zero, at ``step``, can add to the variance."""
+    if not norm >= 1:
+        raise ValueError(f"norm is {norm!r}: p of a p-norm is at least 1")
+    spread = d ** (1 / min(norm, 2)) * step
+    return spread * min(1.0, spread)
+
+
+def _check_levels(levels: int) -> None:
+    if levels < 1:
+        raise ValueError(f"levels is {levels}: dithering has at least 1 level above zero")
 
 
 def check_omega(name: str, value: float) -> None:

@@ -30,7 +30,7 @@ from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import GPU_DEVICES
 from compressors.errors import NotFinite, PayloadError
-from compressors.printing import fingerprint, is_foreign, short_text
+from compressors.grammar import fingerprint, is_foreign, short_text
 from compressors.segments.decoded import Decoded
 from compressors.segments.layout import VERSION
 from compressors.segments.plan import plan_of

@@ -7,10 +7,9 @@ from inspect import isclass, signature
 from typing import Any
 
 from compressors.base import Compressor
-from compressors.calls import NAME, Call, read_call, shortened, value
 from compressors.catalogue import CATALOGUE, check_names
 from compressors.errors import MethodError
-from compressors.printing import shown
+from compressors.grammar import NAME, Call, read_call, shortened, shown, value
 from compressors.row import Composition, Row, Written, lacking
 from compressors.sparsify.identity import Identity
 from compressors.whole.lift import ByName, Flat, PerTensor

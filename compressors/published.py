@@ -9,15 +9,13 @@ from compressors.coders.fixed import Fixed, Raw32
 from compressors.coders.huffman import IndexHuffman
 from compressors.coders.runlength import RunLength
 from compressors.coders.zipped import Deflate
+from compressors.grammar import shown
 from compressors.parts import PositionCode, Quantizer, SymbolCode
-from compressors.printing import shown
-from compressors.quantize.bins import Steps
 from compressors.quantize.curvefit import FitPoly
 from compressors.quantize.dexp import FitDExp
 from compressors.quantize.dither import Dither, qsgd
 from compressors.quantize.floats import Float32
 from compressors.settings import check_one_of, check_share
-from compressors.sparsify.chunks import ChunkTopK
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.threshold import Nonzero
 from compressors.sparsify.topk import TopK
@@ -25,8 +23,6 @@ from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.lift import Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.raw import Raw
-from compressors.whole.rotate import Cosine
-from compressors.whole.subset import Subset
 
 _INDEX = (None, "bloom_naive", "bloom_p0", "bloom_p1", "bloom_p2", "rle", "huffman")
 _VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")
@@ -118,46 +114,3 @@ def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:
     check_one_of("fedpaq: scope", scope, ("model", "tensor"))
     codec = Pipeline(Identity(), Dither(levels))
     return Flat(codec) if scope == "model" else PerTensor(codec)
-
-
-def cocktailsgd(p: float, drawn: float = 0.1, bits: int = 4) -> Compressor:
-    """CocktailSGD (Wang et al. 2023, section 3): drawn at random, then the largest, then few bits.
-
-        cocktailsgd(p, drawn, bits) =
-            ef(per_tensor(subset(drawn, topk(p / drawn) | steps(bits) | golomb)))
-
-    A fraction ``p`` of all entries travels, the largest of a random fraction ``drawn``. Positions
-    count among those that were drawn. At p = drawn all of them travel:
-    ``ef(per_tensor(subset(drawn, steps(bits))))``. Raises ``ValueError`` unless 0 < p <= drawn <= 1
-    and bits is 2 to 8.
-
-    Example:
-        >>> from compressors import text
-        >>> text(cocktailsgd(0.02))
-        'ef(per_tensor(subset(0.1, topk(0.2) | steps(4) | golomb)))'
-    """
-    check_share("cocktailsgd: drawn", drawn)
-    check_share("cocktailsgd: p", p)
-    if p > drawn:
-        raise ValueError(f"cocktailsgd: p is {p}: at most drawn, which is {drawn}")
-    largest = Identity() if p == drawn else TopK(round(p / drawn, 12))
-    return ErrorFeedback(PerTensor(Subset(drawn, Pipeline(largest, Steps(bits)))))
-
-
-def demo(p: float, decay: float = 0.999, size: int = 64) -> Compressor:
-    """DeMo (Peng et al. 2024, Algorithm 1): the largest cosine coefficients of a client's momentum.
-
-        demo(p, decay, size) =
-            ef(per_tensor(dct(size, chunk_topk(p, size * size) | float32 | golomb)), decay)
-
-    The fading memory is the momentum, from which what was sent is taken away. The paper takes one
-    step between messages (``temporal`` 1) and adds the sign of what all sent; here the server adds
-    the mean. Raises ``ValueError`` for settings that the parts do not take.
-
-    Example:
-        >>> from compressors import text
-        >>> text(demo(0.01))
-        'ef(per_tensor(dct(64, chunk_topk(0.01) | float32 | golomb)), 0.999)'
-    """
-    coefficients = Pipeline(ChunkTopK(p, size * size), Float32())
-    return ErrorFeedback(PerTensor(Cosine(size, coefficients)), decay)

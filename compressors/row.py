@@ -83,7 +83,8 @@ class Row:
     a whole compressor in which the row takes part. ``portable``: whether its bytes are the same on
     every machine; not so where sums of a linear algebra library are in them. ``needs``: the package
     beyond numpy, torch and numba without which it cannot be made. ``differs``: in what it differs
-    from its source; ``as published`` where in nothing.
+    from its source; ``as published`` where in nothing. ``contrib``: whether at most one of the
+    experiments uses it (``compressors.contrib``), under the same contract and with golden bytes.
 
     A class carries its row's name as ``codec_id``; one that declares none is given it by its row,
     and a compressor the default of ``keeps``.
@@ -101,6 +102,7 @@ class Row:
     portable: bool = True
     needs: str = ""
     differs: str = "as published"
+    contrib: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compressors.printing import plain_text, shown
+from compressors.grammar import plain_text, shown
 
 
 def plain(part: Any) -> None:

@@ -5,6 +5,8 @@ bit count, a wrong model or a crash would follow from.
 """
 
 import math
+import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,10 @@ from torch import Tensor
 from compressors.arguments import check_update
 from compressors.base import Compressor, State, Tensors, VectorCodec
 from compressors.errors import PartError, PayloadError, UpdateError
+from compressors.grammar import text
 from compressors.message import Packet, compress, decompress, explain
 from compressors.parsing import parse
-from compressors.printing import text
-from compressors.usercode import located
+from compressors.usercode import located, user_code
 from compressors.whole.lift import PerTensor
 
 _CUTS = 16  # of a payload: at even distances
@@ -50,6 +52,41 @@ def check_decoded(compressor: Compressor, packet: Packet, template: Tensors) -> 
                 f"{method}: tensor {key!r}: decoding its message does not give what write() said "
                 "was sent"
             )
+
+
+def check_draws(compressor: Compressor, update: Tensors) -> None:
+    """Raises ``PartError`` where a message of ``update``, or reading it, moves a global generator.
+
+    Its bytes would depend on what others drew before: a method draws from the seed that it is
+    given. Looked at are torch's generator of the CPU, numpy's and Python's. Errors of the method
+    are left to whoever sends with it.
+
+    Example:
+        >>> check_draws(parse("topk(0.5) | dither(7)"), {"w": torch.tensor([1.0, 0.0, 3.0])})
+    """
+    before = _generator_states()
+    try:
+        with user_code():
+            packet, _ = compress(compressor, update, seed=1)
+            decompress(compressor, packet.payload, update)
+    except Exception:
+        return
+    for name, state in _generator_states().items():
+        if state != before[name]:
+            raise PartError(
+                f"method {text(compressor)!r}: it draws from the global generator of {name}, so "
+                "that its messages depend on what was drawn before; draw from the seed that is "
+                "given: torch.Generator().manual_seed(seed)"
+            )
+
+
+def _generator_states() -> dict[str, bytes]:
+    """What the global generators hold."""
+    return {
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+        "numpy": pickle.dumps(np.random.get_state()),  # noqa: NPY002 - users draw from it
+        "Python's random": repr(random.getstate()).encode(),
+    }
 
 
 def verify(method: str | Compressor | VectorCodec) -> None:

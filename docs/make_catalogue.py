@@ -28,6 +28,8 @@ Every method and part that has a name. `python docs/make_catalogue.py` makes thi
 * [grammar.md](grammar.md) shows how to combine the names.
 * A bare pipeline means `per_tensor(...)`.
 * `sbc` and `ef(..., mask=true)` alone mask momentum ([strategies.md](strategies.md)).
+* `contrib` marks what at most one of the experiments uses. The contract suite and golden bytes are
+  the same for it, and its code is in `compressors/contrib`.
 * The last column shows what makes and reads the messages of an update on a GPU: `kernels` there,
   or the `host` ([gpu.md](gpu.md)).
 """
@@ -49,7 +51,7 @@ def page() -> str:
             method = parse(row.example)
             where = "host" if plan_of(method) is None else "kernels"
             cells = (
-                f"`{row.name}`",
+                f"`{row.name}`" + " (contrib)" * row.contrib,
                 row.title,
                 row.source,
                 f"`{row.example}`",

@@ -44,8 +44,8 @@ def small(picture: Path, out: Path) -> None:
     few.save(out, optimize=True)
 
 
-def photograph(page: Path, out: Path) -> None:
-    """The head of a page, as a browser shows it."""
+def photograph(page: Path, out: Path, width: int, height: int) -> None:
+    """The head of a page, as a browser of this many pixels shows it."""
     subprocess.run(
         [
             "chromium",
@@ -53,7 +53,7 @@ def photograph(page: Path, out: Path) -> None:
             "--no-sandbox",
             "--hide-scrollbars",
             "--disable-gpu",
-            "--window-size=1100,1000",
+            f"--window-size={width},{height}",
             "--virtual-time-budget=5000",
             f"--screenshot={out}",
             page.resolve().as_uri(),
@@ -71,7 +71,9 @@ def main(out: Path) -> None:
             print("fedsim", shlex.join(given), flush=True)
             if fedsim_command([*given, "--jobs", "1"] if given[0] == "sweep" else given):
                 sys.exit(f"failed: fedsim {shlex.join(given)}")
-    photograph(Path("gallery/page/report.html"), Path("page.png"))
+    page = Path("gallery/page/report.html")
+    photograph(page, Path("page.png"), 1400, 1200)
+    photograph(page, Path("page-phone.png"), 390, 1200)
     shutil.copy("gallery/times/time.png", "time.png")
     PICTURES.mkdir(exist_ok=True)
     for name in _PICTURE.findall(PAGE.read_text(encoding="utf-8")):

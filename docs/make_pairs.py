@@ -138,6 +138,8 @@ def settings(algorithm: str, feature: str, trace: Path) -> dict[str, Any]:
     """The settings of a pair, as ``RunConfig.of`` takes them."""
     TASKS.setdefault("digits_bn", replace(TASKS["digits"], name="digits_bn", build=with_batch_norm))
     merged = BASE | ALGORITHMS[algorithm] | FEATURES[feature]
+    if algorithm == "secagg" and "weighting" in merged:
+        merged["method"] = "secagg(8, 0.5, 22, weight=10)"
     return merged | {"network": merged["network"].format(trace=trace)}
 
 

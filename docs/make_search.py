@@ -22,10 +22,9 @@ from fedsim import Evaluation, RunConfig, Training
 from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
-from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN_CODER
+from fedsim.search.methods import OWN_CODER, point_text
 from fedsim.search.picture import chart
 from fedsim.search.search import SearchResult, search
 from fedsim.settings.grids import Cell

@@ -193,13 +193,18 @@ def noise() -> list[dict[str, str]]:
 
 
 def marked(scores: list[float], base: list[float]) -> str:
-    """A cell of the robust table: bold where the mean falls, italic where seeds do not decide."""
-    x = torch.tensor(scores)
+    """A cell of the robust table: the mean accuracy, then the interval of its fall in points.
+
+    Bold where the mean falls, italic where seeds do not decide.
+    """
+    average = f"{sum(scores) / len(scores):.1f}"
     fall = mean([b - s for b, s in zip(base, scores, strict=True)])
-    mark = "**" if fall.value > POINTS else ""
-    if fall.half > 0 and abs(fall.value - POINTS) <= fall.half:
-        mark = "*"
-    return f"{mark}{x.mean():.1f} ({x.std():.1f}){mark}"
+    if scores == base:
+        return average
+    undecided = abs(fall.value - POINTS) <= fall.half
+    mark = "*" if undecided else "**" if fall.value > POINTS else ""
+    low, high = (round(fall.value + side * fall.half, 1) + 0.0 for side in (-1, 1))
+    return f"{mark}{average} ({low:.1f} to {high:.1f}){mark}"
 
 
 def tables(robust: list[dict[str, str]], noise: list[dict[str, str]]) -> dict[str, str]:

@@ -36,7 +36,7 @@ PACKAGES = (
     "fedsim.federation",
     "fedsim.network",
     "compressors",
-    "compressors.theory",
+    "fedsim.measure.theory",
     "strategies",
 )
 """The packages of the reference: a page each, with what their ``__all__`` exports."""

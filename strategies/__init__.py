@@ -1,9 +1,9 @@
 """Flower strategies for compressed communication: Message-API apps, bytes in every message.
 
-An algorithm is a value of ``strategies.algorithms`` (``Scaffold()``, ``EF21()``, ``FedBuff(10)``).
-``DelayedDSGD`` runs one in rounds, the mean by default; ``Asynchronous`` runs one that does not
-wait. ``Compressed`` gives compressed uplink and downlink to any Flower strategy, with
-``client_mod`` as its client half.
+An algorithm is a value of ``strategies.algorithms`` or ``strategies.contrib`` (``Scaffold()``,
+``EF21()``, ``FedBuff(10)``). ``DelayedDSGD`` runs one in rounds, the mean by default;
+``Asynchronous`` runs one that does not wait. ``Compressed`` gives compressed uplink and downlink to
+any Flower strategy, with ``client_mod`` as its client half.
 """
 
 from strategies import quiet  # noqa: F401, I001 - before flwr is imported
@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         TrainResult,
     )
     from strategies.algorithms.chain import chain
-    from strategies.algorithms.diana import DIANA
     from strategies.algorithms.diloco import DiLoCo
     from strategies.algorithms.dp import DP
     from strategies.algorithms.dsgd import DSGD
@@ -35,13 +34,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms.fedper import FedPer
     from strategies.algorithms.fedprox import FedProx
     from strategies.algorithms.fedrep import FedRep
-    from strategies.algorithms.fetchsgd import FetchSGD
     from strategies.algorithms.gradients import Gradients
-    from strategies.algorithms.innetwork import AccumulatorOverflow, InNetwork, natural_code
-    from strategies.algorithms.majority import Majority, vote_code
-    from strategies.algorithms.marina import MARINA
     from strategies.algorithms.nesterov import Nesterov
-    from strategies.algorithms.permk import PermK
     from strategies.algorithms.requirements import Requirement, Setup, Unmet
     from strategies.algorithms.robust import Krum, Median, TrimmedMean
     from strategies.algorithms.scaffold import Scaffold
@@ -56,6 +50,12 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.traffic import Arrival, Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
+    from strategies.contrib.diana import DIANA
+    from strategies.contrib.fetchsgd import FetchSGD
+    from strategies.contrib.innetwork import AccumulatorOverflow, InNetwork, natural_code
+    from strategies.contrib.majority import Majority, vote_code
+    from strategies.contrib.marina import MARINA
+    from strategies.contrib.permk import PermK
     from strategies.server.asynchronous import Asynchronous
     from strategies.server.base import ChannelStrategy
     from strategies.server.build import build

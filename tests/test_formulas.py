@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = {
-    "strategies/algorithms": ("__init__.py", "ALGORITHMS"),
+    "strategies": ("algorithms/__init__.py", "ALGORITHMS"),
     "fedsim/settings/controllers": ("registry.py", "CONTROLLERS"),
     "fedsim/settings/samplers": ("registry.py", "SAMPLERS"),
 }
@@ -32,7 +32,7 @@ def places(folder: str) -> Iterator[str]:
 def docstring(folder: str, place: str) -> str:
     """The cleaned docstring of the class at ``file:Class``; empty: it has none."""
     file, name = place.split(":")
-    module = ast.parse((ROOT / folder / f"{file}.py").read_text(encoding="utf-8"))
+    module = ast.parse((ROOT / folder / f"{file.replace('.', '/')}.py").read_text(encoding="utf-8"))
     classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
     return ast.get_docstring(classes[name]) or ""
 

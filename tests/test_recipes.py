@@ -131,14 +131,6 @@ def test_a_task(tree: Path, do: Do) -> None:
     assert done.returncode == 0 and done.stdout.startswith(".."), done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.processes
-def test_a_task_that_is_not_listed_is_unknown(tree: Path, do: Do) -> None:
-    write_task(tree, listed=False)
-    done = do(commands("A task", "halves")[0])
-    assert done.returncode == 2 and "halves" in done.stderr
-
-
 SETTING = """    warmth: float = setting(
         1.0, "how warm it is", rule=Rule(lambda x: x < 9, "a number below 9")
     )

@@ -6,6 +6,7 @@ import runpy
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy.stats import ttest_rel
 
 from tests.compressors.test_short_messages import MODELS, OWN, bodies
@@ -28,22 +29,37 @@ def test_the_tables_are_those_of_the_files() -> None:
     assert all(len(row["accuracy"].split()) == made["SEEDS"] for row in rows)
 
 
-def test_cells_are_italic_where_five_seeds_do_not_decide() -> None:
-    """The interval of a fall holds 5 points, or not; Krum with no liar is 4.8 ± 3.2 below."""
+def test_cells_have_the_intervals_of_falls_and_their_marks() -> None:
+    """Student's, paired over five seeds; italic where it holds 5 points."""
     rows = pd.read_csv(ROOT / "docs" / "robust.csv").set_index(["method", "rule", "attack"])
     seeds = rows["accuracy"].str.split(expand=True).astype(float)
     undecided, falling = 0, 0
     for (method, rule, attack), own in seeds.iterrows():
         base = seeds.loc[(method, "mean", "nobody")]
-        low, high = ttest_rel(base, own).confidence_interval() if (base != own).any() else (0, 0)
+        same = (base == own).all()
+        low, high = (0, 0) if same else ttest_rel(base, own).confidence_interval()
         line = next(x for x in TEXT.splitlines() if x.startswith(f"| `{method}` | {rule} |"))
         cells = line.split(" | ")
         cell = cells[2 + ["nobody", "sign-flip", "scale", "label-flip"].index(attack)].strip(" |")
         mark = "**" if low > 5 else "*" if high > 5 else ""
-        assert cell == f"{mark}{cell.strip('*')}{mark}", (method, rule, attack)
+        ends = "" if same else f" ({low:.1f} to {high:.1f})".replace("-0.0", "0.0")
+        assert cell == f"{mark}{own.mean():.1f}{ends}{mark}", (method, rule, attack)
         undecided += mark == "*"
         falling += mark == "*" and np.mean(base - own) > 5
     assert (undecided, falling) == (11, 8) and "11 of the 40 cells; eight of them" in TEXT
+    assert seeds.shape == (40, 5)
+    text = " ".join(TEXT.split())
+    for words, method, rule, attack in (
+        ("(0.0 to 1.0 points above)", "raw", "norm clipping", "sign-flip"),
+        ("by 9.5 to 20.5 points under sign-flip", "sbc(0.05)", "Krum", "sign-flip"),
+        ("by 11.1 to 61.1 under `scale`", "sbc(0.05)", "Krum", "scale"),
+        ("(0.8 below to 5.5 above)", "sbc(0.05)", "Krum", "label-flip"),
+    ):
+        pair = seeds.loc[(method, rule, attack)], seeds.loc[(method, "mean", attack)]
+        ends = [abs(float(x)) for x in re.findall(r"\d+\.\d", words)]
+        assert words in text and ends == pytest.approx(
+            [abs(end) for end in ttest_rel(*pair).confidence_interval()], abs=0.051
+        )
 
 
 def test_every_test_that_keeps_a_promise_is_there() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
-from compressors.printing import shown
 from compressors.settings import check_one_of, plain
 
 POLICIES = ("naive", "p0", "p1", "p2", "leftmost", "middle", "rightmost")

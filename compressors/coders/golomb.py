@@ -9,8 +9,8 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import check_rising
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.kernels import golomb, rice
-from compressors.printing import shown
 from compressors.settings import check_share, plain
 
 _PHI = (math.sqrt(5) + 1) / 2

@@ -11,9 +11,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
 from compressors.coders.huffman import PrefixCode, read_huffman_numbers
 from compressors.coders.numbers import empty_numbers, number_codes, tally
+from compressors.grammar import shown
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
-from compressors.printing import shown
 from compressors.settings import check_whole, plain
 
 _SEED = 2020  # of the sample: the same for every tensor, so that bytes follow from values alone

@@ -20,9 +20,9 @@ from compressors.device.layout import BitStream, encode_streams
 from compressors.device.read import decode_on_device
 from compressors.device.select import Choice, T, Waiting, choose
 from compressors.errors import NotFinite
+from compressors.grammar import short_text
 from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
 from compressors.kernels.gpu.stream import to_bytes
-from compressors.printing import short_text
 from compressors.segments.plan import Plan, Rules, plan_of
 from compressors.whole.memory import nest, recall, unnest
 

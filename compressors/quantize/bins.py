@@ -9,9 +9,9 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
+from compressors.grammar import shown
 from compressors.kernels import bins as kernel
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 from compressors.quantize.levels import nothing
 from compressors.settings import check_whole, plain
 

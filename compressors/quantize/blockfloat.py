@@ -39,6 +39,7 @@ FORMATS = {
     "e3m2": Format(6, 2, -2, 28.0),
     "e2m3": Format(6, 3, 0, 7.5),
     "e2m1": Format(4, 1, 0, 6.0),
+    "e3m0": Format(4, 0, -2, 16.0),
 }
 """Named by the bits of exponent and mantissa. What the standards keep for NaN is never sent."""
 
@@ -62,12 +63,13 @@ class BlockFloat:
     block. A symbol is the format's own bits: sign, exponent, mantissa. Scales end at 2**-112: of
     smaller blocks less than the format's precision is left. A draw has 32 bits: a value below
     2**-32 of its step becomes zero. What would be rounded beyond float32 becomes the largest number
-    within it.
+    within it. The numbers of e3m0, which has no mantissa, are 0 and 2^-2, 2^-1, ..., 2^4.
 
     Args:
-        format: e4m3 or e5m2 (8 bits), e3m2 or e2m3 (6 bits), e2m1 (4 bits).
+        format: e4m3 or e5m2 (8 bits), e3m2 or e2m3 (6 bits), e2m1 or e3m0 (4 bits).
         block: values that share a scale, in the order in which they are sent; at least 1.
-        rounding: random (unbiased) or nearest (ties to even).
+        rounding: random (unbiased) or nearest (ties to even; of e3m0 to the larger of two powers,
+            and from half of the least one to 0).
 
     Raises ``ValueError`` for any other setting.
 
@@ -177,6 +179,24 @@ def fp4(rounding: str = "random") -> BlockFloat:
         True
     """
     return BlockFloat("e2m1", rounding=rounding)
+
+
+def fp4_e3m0(rounding: str = "random") -> BlockFloat:
+    """The 4-bit floats of Streaming DiLoCo's outer gradients: a sign and 3 bits of exponent.
+
+        fp4_e3m0(rounding) = mx(e3m0, 32, rounding)
+
+    Source: Douillard et al. 2025, section 2.4 (https://arxiv.org/abs/2501.18512), which names the
+    format alone. The scale, a power of two for 32 values, is that of microscaling (Rouhani et al.
+    2023), and the rounding is ours. Raises as ``BlockFloat``.
+
+    Example:
+        >>> from compressors import compress, parse
+        >>> update = {"w": torch.tensor([5.0, -1.4, 0.3, 0.02])}
+        >>> compress(parse("fp4_e3m0(nearest)"), update)[0].sent["w"].decoded  # 8, 4, ..., 1 / 8, 0
+        tensor([ 4.0000, -1.0000,  0.2500,  0.0000])
+    """
+    return BlockFloat("e3m0", rounding=rounding)
 
 
 @lru_cache(maxsize=8)

@@ -8,8 +8,8 @@ from torch import Tensor
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, compose
+from compressors.grammar import shown
 from compressors.parts import Place, Quantizer, Symbols
-from compressors.printing import shown
 
 _FIRST, _SECOND = 1, 2  # the noise of one must not be that of the other
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.kernels import curve as kernel
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown
 from compressors.quantize.levels import nothing
 from compressors.settings import check_whole, plain
 

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.bounds import Bound, compose_omegas, unbiased
+from compressors.bounds import Bound, compose_omegas, natural_omega, standard_omega, unbiased
+from compressors.grammar import shown, text
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown, text
 from compressors.quantize.levels import bucket_norms, level_codes, nothing, values_of
 from compressors.settings import check_one_of, check_whole, plain
-from compressors.theory.dithering import natural_omega, standard_omega
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
 """Beyond these a float32 ratio has no bits left for chance, or no normal number for the level."""

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither, unbiased
+from compressors.grammar import shown
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown
 from compressors.quantize.levels import fresh, nothing, on_cpu
 from compressors.settings import check_whole, plain
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, unbiased
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.kernels import lattice as kernel
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown
 from compressors.quantize.levels import bucket_norms, nothing
 from compressors.settings import plain
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
+from compressors.grammar import shown
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 from compressors.quantize import columns
 from compressors.quantize.sign import sign_codes, with_signs
 from compressors.settings import check_whole, plain

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither, unbiased
+from compressors.grammar import shown
 from compressors.kernels import natural, noise
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown
 from compressors.settings import check_one_of, check_whole, plain
 
 _BIAS = 127  # of a float32's exponent

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, contraction
+from compressors.grammar import shown
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 
 
 @dataclass(frozen=True)

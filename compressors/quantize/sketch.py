@@ -10,8 +10,8 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.printing import shown
 from compressors.settings import plain
 
 _MOST = 1 << 16

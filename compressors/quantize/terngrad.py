@@ -10,9 +10,9 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither, unbiased
+from compressors.grammar import shown
 from compressors.kernels import dither as kernel
 from compressors.parts import Place, Symbols
-from compressors.printing import shown
 from compressors.quantize.levels import bucket_norms, level_codes, nothing, on_cpu, values_of
 from compressors.settings import plain
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from compressors.coders.golomb import Golomb, rice_parameter
+from compressors.grammar import fingerprint
 from compressors.kernels import kinds
 from compressors.kernels.segments import choose
 from compressors.kernels.segments.choose import BASE, LOW, SIZE, START
-from compressors.printing import fingerprint
 from compressors.quantize.levels import level_table
 from compressors.segments import CPU_DEVICES
 from compressors.segments.plan import Plan, plan_of

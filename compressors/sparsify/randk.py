@@ -13,9 +13,9 @@ from torch import Tensor
 
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, unbiased
+from compressors.grammar import shown
 from compressors.kernels import sample
 from compressors.kernels.noise import words_torch
-from compressors.printing import shown
 from compressors.settings import check_share, plain
 
 _WORDS = 2**32  # how many noise words there are

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from compressors.bounds import Sparsity, exact, neither
+from compressors.grammar import shown
 from compressors.kernels import select
-from compressors.printing import shown
 from compressors.settings import plain
 from compressors.sparsify.largest import keys_torch
 

@@ -23,8 +23,8 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, with_memory
 from compressors.errors import UpdateError
+from compressors.grammar import shown
 from compressors.kernels.select import MAGNITUDE
-from compressors.printing import shown
 from compressors.quantize.floats import Float32
 from compressors.settings import check_share, plain
 from compressors.sparsify.topk import largest

@@ -1,11 +1,13 @@
 """A memory around a compressor: what a sender remembers of its messages is added to what it sends.
 
-``ef`` remembers what was not sent, ``ef21`` all that it has said, ``diana`` a part of that.
+``ef`` remembers what was not sent, ``ef21`` all that it has said, and ``diana``
+(``compressors.contrib.diana``) a part of that.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,15 +16,15 @@ from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
-from compressors.printing import OF_SENDER, short_text, shown
+from compressors.grammar import OF_SENDER, short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import ByName, Flat, InParts, PerTensor
+from compressors.whole.lift import InParts
 from compressors.whole.memory import added, check_sums, nest, recall, unnest
 
 
-class _Remembering:
+class Remembering(ABC):
     """Sends ``update + memory`` by ``inner``; what it remembers after that is its class's rule."""
 
     held: ClassVar[str]
@@ -51,11 +53,11 @@ class _Remembering:
         """What was sent, memory and all."""
         return self.inner.read(bits, template, seed)
 
+    @abstractmethod
     def after(
         self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
         """The memory after a message; ``target`` was made for it and may be used up."""
-        raise NotImplementedError
 
     def bound_on(self, d: int) -> Bound:
         """The inner compressor's, of what it is given."""
@@ -63,7 +65,7 @@ class _Remembering:
 
 
 @dataclass(frozen=True)
-class ErrorFeedback(_Remembering):
+class ErrorFeedback(Remembering):
     """Sends ``update + residual`` and keeps what the receiver will not see of it.
 
         y = x + decay r,  y_hat = C(y),  r <- y - y_hat
@@ -138,7 +140,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
 
 @dataclass(frozen=True)
-class EF21(_Remembering):
+class EF21(Remembering):
     """Sends ``update - g`` by the inner compressor, where g is the sum of all it has sent so far.
 
         c = C(x - g),  g <- g + c
@@ -186,77 +188,6 @@ class EF21(_Remembering):
         return {name: memory[name] - part.decoded for name, part in sent.items()}
 
 
-@dataclass(frozen=True)
-class Diana(_Remembering):
-    """Sends ``update - h`` by an unbiased compressor; then h moves by ``alpha`` of what was sent.
-
-        c = Q(x - h),  h <- h + alpha c
-
-    x is the update and c what is sent. DIANA (Mishchenko, Gorbunov, Takáč & Richtárik 2019,
-    https://arxiv.org/abs/1901.09269, Algorithm 1, without its momentum and its proximal step). The
-    shift h comes to be the sender's mean update, and what is left to send, whose noise is in
-    proportion to it, goes to zero: so clients of unlike data reach the optimum that a compression
-    without shifts stays away from. The receiver adds the mean of all shifts, which it keeps by the
-    same rule. The strategy ``diana`` does; every other one refuses this method.
-
-    Args:
-        inner: an unbiased compressor without a memory of its own.
-        alpha: the part of a message by which the shift moves, 0 < alpha <= 1. None: 1 / (1 + omega)
-            for each tensor, the largest for which convergence is proved.
-
-    The memory is -h, as ``learned``. Raises ``ValueError`` for another alpha, around what is biased
-    or has a memory, and without an alpha around what theory has no omega for.
-
-    Example:
-        >>> from compressors import compress, parse
-        >>> import torch
-        >>> method, update = parse("diana(float32, 0.5)"), {"w": torch.tensor([4.0, 1.0])}
-        >>> first, memory = compress(method, update)
-        >>> again, _ = compress(method, update, memory)
-        >>> first.sent["w"].decoded, again.sent["w"].decoded
-        (tensor([4., 1.]), tensor([2.0000, 0.5000]))
-    """
-
-    codec_id: ClassVar[str] = "diana"
-    server: ClassVar[str] = "diana"  # see compressors.whole.keepers
-    held: ClassVar[str] = "learned"  # see compressors.whole.feedback
-    keeps: ClassVar[tuple[str, ...] | None] = ("learned", "inner")
-    inner: Compressor
-    alpha: float | None = None
-
-    def __post_init__(self) -> None:
-        plain(self)
-        check_compressor("diana", self.inner)
-        number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
-        if self.alpha is not None and not (number and 0 < self.alpha <= 1):
-            raise ValueError(f"diana: alpha is {shown(self.alpha)}: 0 < alpha <= 1")
-        check_unbiased("diana", self.inner)
-        if self.alpha is None and any(bound(self.inner, d).kind == "unknown" for d in SIZES):
-            raise ValueError(
-                f"diana around {short_text(self.inner)}, of which no omega is known: give alpha"
-            )
-
-    def steps(self, template: Tensors) -> dict[str, float]:
-        """By tensor, the part of a message by which the shift moves.
-
-        Example:
-            >>> from compressors import parse
-            >>> import torch
-            >>> parse("diana(randk(0.25) | float32)").steps({"w": torch.zeros(8)})
-            {'w': 0.25}
-        """
-        if self.alpha is not None:
-            return dict.fromkeys(template, float(self.alpha))
-        return {name: 1 / (1 + omega) for name, omega in _omegas(self.inner, template).items()}
-
-    def after(
-        self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
-    ) -> dict[str, Tensor]:
-        """The shift less ``alpha`` of what was sent."""
-        alpha = self.steps(memory)
-        return {n: memory[n] - alpha[n] * part.decoded for n, part in sent.items()}
-
-
 def check_bounded(lift: ErrorFeedback | EF21, template: Tensors | None = None) -> None:
     """Refuses a memory around another one, or around what lets a memory grow without end.
 
@@ -284,19 +215,6 @@ def check_unbiased(name: str, inner: Compressor) -> None:
             f"{name} around {short_text(inner)}, which is biased: {name} needs an "
             f"unbiased method; use ef21({short_text(inner)})"
         )
-
-
-def _omegas(inner: Any, template: Tensors) -> dict[str, float]:
-    """omega of an unbiased compressor on each tensor; 0 where a tensor is empty."""
-    if isinstance(inner, ByName):
-        omegas: dict[str, float] = {}
-        for rule, part in inner.parts(template):
-            omegas |= _omegas(rule, part)
-        return {name: omegas[name] for name in template}
-    total = sum(x.numel() for x in template.values())
-    sizes = {n: total if isinstance(inner, Flat) else x.numel() for n, x in template.items()}
-    codec = inner.codec if isinstance(inner, PerTensor | Flat) else inner
-    return {n: (bound(codec, size).omega or 0.0) if size else 0.0 for n, size in sizes.items()}
 
 
 _MANY = 2**20

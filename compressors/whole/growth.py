@@ -5,34 +5,28 @@ It stays bounded where C is a contraction, or unbiased with omega < 1: E||C(x) -
 ||x||^2. It grows at most by what every update adds where no error is larger than what it is an
 error of, but for a constant: in the Euclidean norm (sparsifiers, projections, values that are cut),
 or entry by entry against the largest magnitude (levels between the extremes, or of the largest).
-An unbiased part with omega >= 1 has neither: its noise comes back larger in every message. Nor has
-a count sketch of fewer than five rows, or from which more entries are taken than a tenth of its
-columns, unless every entry could have a cell of its own: what collides with them is taken too.
+An unbiased part with omega >= 1 has neither: its noise comes back larger in every message. A class
+that is neither says by ``faults_on`` when a memory grows around it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from compressors.base import Compressor, Tensors, nominal_count
+from compressors.base import Compressor, Tensors
 from compressors.bounds import Bound, bound, compose_omegas, sparsity
 from compressors.coders.bloom import Bloom, expected_answers
-from compressors.printing import short_text, text
+from compressors.grammar import short_text, text
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
 from compressors.quantize.grid import MinMax
 from compressors.quantize.shrink import Shrink
 from compressors.quantize.terngrad import TernGrad
-from compressors.sparsify.gspar import GSpar
-from compressors.sparsify.rtopk import RTopK
-from compressors.sparsify.topk import TopK
-from compressors.whole.countsketch import MOST_COLUMNS, CountSketch
 from compressors.whole.lift import Flat, InParts, PerTensor
 from compressors.whole.pipeline import Pipeline
-from compressors.whole.rotate import Cosine, Rotate
-from compressors.whole.subset import Subset
+from compressors.whole.rotate import Transform
 
 SIZES = (2, 3, 8, 64, 4096, 2**20, 2**30)
 """Numbers of entries at which a method is tried before its tensors are known."""
@@ -45,6 +39,24 @@ class Fault:
     part: Any
     reason: str
     cure: Any
+
+
+@runtime_checkable
+class StatesFaults(Protocol):
+    """A codec or a sparsifier with a rule of its own for a memory around it."""
+
+    def faults_on(self, d: int) -> tuple[Fault, ...]:
+        """Why a memory around it grows without end, on ``d`` entries; empty where it does not."""
+        ...
+
+
+@runtime_checkable
+class StatesScale(Protocol):
+    """A sparsifier whose factor, if it is ``scaled``, does not follow from its omega."""
+
+    def scale_on(self, d: int) -> float:
+        """The nominal factor of the entries that it keeps of ``d``."""
+        ...
 
 
 @lru_cache(maxsize=1024)
@@ -61,22 +73,14 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
         ()
     """
     turned = False
-    while isinstance(codec, Rotate | Cosine | Subset):
-        turned = turned or not isinstance(codec, Subset)
-        d = codec.count(d) if isinstance(codec, Subset) else d
+    while isinstance(codec, Transform):
+        turned = turned or codec.mixes
+        d = codec.count(d)
         codec = codec.codec
     if getattr(codec, "scaled", False) and bound(codec, d).kind == "unbiased":
         return (Fault(codec, "multiplies what it keeps", replace(codec, scaled=False)),)
-    if isinstance(codec, CountSketch):
-        k = nominal_count(codec.p, d)
-        if codec.rows < 5:
-            return (Fault(codec, "has fewer than 5 rows", replace(codec, rows=5)),)
-        if not d > codec.columns < 10 * k:  # see the head of this file
-            return ()
-        cure = replace(codec, columns=min(10 * k, MOST_COLUMNS))
-        if 10 * k > MOST_COLUMNS:  # more columns cure it, or fewer entries
-            cure = replace(cure, p=MOST_COLUMNS // 10 / d)
-        return (Fault(codec, "takes more entries than a tenth of its columns", cure),)
+    if isinstance(codec, StatesFaults):
+        return codec.faults_on(d)
     return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
@@ -170,8 +174,8 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
         capacity = min(d, ceil(expected_answers(capacity, d, one.positions.eps)))
     faulty = list(_of_quantizer(one.quantize, max(1, capacity), turned))
     yield from faulty
-    if isinstance(select, GSpar) and _noisy(bound(select, d)):
-        yield Fault(select, "multiplies what it keeps", TopK(select.p))
+    if isinstance(select, StatesFaults):
+        yield from select.faults_on(d)
     if not getattr(select, "scaled", False):
         return
     # An entry that comes with chance r, times s, has an error of 1 + r s (s (1 + omega) - 2) in the
@@ -179,8 +183,8 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     # neither a pool of the largest nor a position code that is lossy changes what is refused.
     select_bound = bound(select, d)
     omega = select_bound.omega  # s - 1
-    if isinstance(select, RTopK) and select_bound.kind != "unknown":
-        omega = nominal_count(select.m, d) / select.count(d) - 1
+    if isinstance(select, StatesScale) and select_bound.kind != "unknown":
+        omega = select.scale_on(d) - 1
     noise = bound(one.quantize, max(1, capacity)).omega
     if omega is None:
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 from compressors.base import Compressor, State
 from compressors.errors import UpdateError
-from compressors.printing import name_of, short_text
+from compressors.grammar import name_of, short_text
 from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
+from compressors.grammar import shown
 from compressors.kernels import noise
 from compressors.kernels.factors import product
-from compressors.printing import shown
 from compressors.settings import plain
 from compressors.whole.memory import recall
 

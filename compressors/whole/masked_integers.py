@@ -10,13 +10,16 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, nominal_count, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
+from compressors.grammar import shown
 from compressors.kernels.noise import words
-from compressors.printing import shown
 from compressors.settings import check_share, check_whole, plain
 from compressors.whole.memory import unnest
 
 MASK = "mask"
 """In the memory: the mask of the next message, an integer for each entry that travels."""
+
+WEIGHT = "weight"
+"""In the memory: the client's weight in the next message; without it 1."""
 
 ROUND_SEED = "round_seed"
 """In the memory: the round's seed, of which the entries that travel follow with p < 1."""
@@ -37,6 +40,10 @@ class MaskedIntegers:
     2^modulus: with a mask, to uniform noise. Masks come from the client's half of strategy
     ``secagg``, whose server adds up integers; every other strategy refuses this method.
 
+    With ``weight`` > 0 a client with weight n sends n q_i in place of q_i, and n itself as one more
+    integer in ``modulus`` bits, masked too: both sums give the weighted mean, and no message its
+    weight. It decodes to d / k times s y / n.
+
     Source: Bonawitz et al. 2017 (https://doi.org/10.1145/3133956.3133982), Section 4; fixed point
     with a clip as in Bonawitz et al. 2019 (https://arxiv.org/abs/1912.00131), Section 3.
 
@@ -44,8 +51,10 @@ class MaskedIntegers:
         bits: of a client's integer, 2 to 24.
         clip: c, in units of the update, above 0.
         modulus: bits of an integer that travels, ``bits`` to 32. The sum of m clients needs
-            m (2^bits - 2) < 2^modulus.
+            m (2^bits - 2) (2^weight - 1) < 2^modulus, where weight = 0 counts as 1.
         p: the fraction of entries that travels, above 0, at most 1.
+        weight: bits of a client's weight, 0 to 16, with ``bits`` 32 at most; 0: every client counts
+            once.
 
     Raises ``ValueError`` for any other.
 
@@ -67,11 +76,13 @@ class MaskedIntegers:
     clip: float
     modulus: int = 32
     p: float = 1.0
+    weight: int = 0
 
     def __post_init__(self) -> None:
         plain(self)
         check_whole("secagg: bits", self.bits, 2, 24)
-        check_whole("secagg: modulus", self.modulus, self.bits, 32)
+        check_whole("secagg: weight", self.weight, 0, min(16, 32 - self.bits))
+        check_whole("secagg: modulus", self.modulus, self.bits + self.weight, 32)
         number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
         if not number or not 1e-30 <= self.clip <= 1e30:
             raise ValueError(f"secagg: clip is {shown(self.clip)}: 1e-30 <= clip <= 1e30")
@@ -89,11 +100,21 @@ class MaskedIntegers:
 
     def needed(self, clients: int) -> int:
         """The least ``modulus`` that holds every sum of so many clients' integers."""
-        return (2 * self.largest * clients).bit_length()
+        return (2 * self.largest * self.largest_weight * clients).bit_length()
+
+    @property
+    def largest_weight(self) -> int:
+        """The largest weight of a client: 2^weight - 1, or 1 where every client counts once."""
+        return max(1, (1 << self.weight) - 1)
 
     def count(self, entries: int) -> int:
         """How many of so many entries travel."""
         return nominal_count(self.p, entries)
+
+    def integer_count(self, entries: int) -> int:
+        """How many integers travel of so many entries: with ``weight`` the weight is one more."""
+        count = self.count(entries)
+        return count + 1 if count and self.weight else count
 
     def places(self, round_seed: int, entries: int) -> np.ndarray:
         """The entries that travel, ascending: those with the smallest numbers by ``round_seed``."""
@@ -114,6 +135,12 @@ class MaskedIntegers:
         flat = flattened(update)
         places = self.places(round_seed, flat.size)
         integers = self.integers(flat[places], seed)
+        if self.weight and integers.size:
+            client_weight = int(masking.get(WEIGHT, 1))
+            if not 1 <= client_weight <= self.largest_weight:
+                limit = self.largest_weight
+                raise UpdateError(f"secagg: a weight of {client_weight} where 1 to {limit} fit")
+            integers = np.append(integers * client_weight, client_weight)
         if mask is not None:
             if mask.shape != integers.shape:
                 entries = tuple(mask.shape)
@@ -146,7 +173,7 @@ class MaskedIntegers:
         if entries:
             with bits.span("header"):
                 masked, round_seed = bool(bits.uint(1)), bits.uint(32) if self.p < 1 else 0
-        integers = bits.uints(self.count(entries), self.modulus).astype(np.int64)
+        integers = bits.uints(self.integer_count(entries), self.modulus).astype(np.int64)
         if self.p < 1:
             parts = split_places(self.places(round_seed, entries), template)
             bits.sent |= {n: len(part) for n, part in zip(template, parts, strict=True)}
@@ -162,8 +189,14 @@ class MaskedIntegers:
     def mean_of_sum(
         self, total: np.ndarray, clients: int, template: Tensors, round_seed: int = 0
     ) -> dict[str, Tensor]:
-        """The mean update of so many clients, of the sum of their integers modulo 2^modulus."""
+        """The mean update of so many clients, of the sum of their integers modulo 2^modulus.
+
+        With ``weight`` the last sum, of their weights, takes the place of ``clients``.
+        """
         half, entries = 1 << self.modulus - 1, sum(x.numel() for x in template.values())
+        if self.weight and total.size:
+            clients = max(1, int(total[-1]) & 2 * half - 1)
+            total = total[:-1]
         signed = (total + half & 2 * half - 1) - half
         flat = np.zeros(entries, np.float32)
         scale = entries / max(1, signed.size)

@@ -16,7 +16,7 @@ from compressors.whole.lowrank import LowRank
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.projections import Projections
 from compressors.whole.raw import Raw
-from compressors.whole.rotate import Cosine, Rotate
+from compressors.whole.rotate import Transform
 from compressors.whole.threelc import ThreeLC
 
 ALL, SOME, NONE = "all", "some", "none"
@@ -79,7 +79,9 @@ def sends_all(method: Any) -> bool:
     codec = method.codec if isinstance(method, PerTensor | Flat) else method
     if isinstance(codec, Pipeline):
         return isinstance(codec.sparsify, Identity)
-    return isinstance(codec, Raw | LowRank | Rotate | Cosine | ThreeLC | Projections)
+    if isinstance(codec, Transform):
+        return codec.mixes
+    return isinstance(codec, Raw | LowRank | ThreeLC | Projections)
 
 
 def _rules(method: Any) -> Iterator[Any]:

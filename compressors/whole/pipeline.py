@@ -23,6 +23,7 @@ from compressors.bounds import Bound, bound, compose, contraction, neither, spar
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
+from compressors.grammar import shown
 from compressors.parts import (
     Lossy,
     Place,
@@ -34,7 +35,6 @@ from compressors.parts import (
     Symbols,
     Weighted,
 )
-from compressors.printing import shown
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
 from compressors.quantize.sign import ScaledSign

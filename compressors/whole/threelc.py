@@ -11,9 +11,9 @@ from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
+from compressors.grammar import shown
 from compressors.kernels import quartic as kernel
 from compressors.kernels.curve import LARGEST
-from compressors.printing import shown
 from compressors.settings import plain
 
 

@@ -16,9 +16,9 @@ import torch
 from rich.progress import track
 
 from compressors import compress, decompress, parse
-from compressors.theory import bound
 from experiments.common.frame import Asked, Experiment, Shown
 from fedsim import Cell, Results
+from fedsim.measure.theory import bound
 
 from .figures import figure, real_figure
 from .real_updates import METHODS, MODELS, cells, last_update, real_table

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compressors.theory.deepreduce import expected_positives, filter_bits
+from fedsim.measure.theory.deepreduce import expected_positives, filter_bits
 
 P, P_DENSENET = 0.01, 0.005  # r / d of Top-r, the paper's for ResNet-20 and for DenseNet40
 CHOSEN = 0.001  # the rate of false positives of every figure but Figure 6

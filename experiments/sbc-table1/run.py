@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from compressors.theory.positions import ideal_position_bits
-from compressors.theory_tables import TABLES
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import of_task, table
 from fedsim import Cell, Evaluation, Machine, Results, RunConfig, Training
+from fedsim.measure.theory.positions import ideal_position_bits
+from fedsim.measure.theory.tables import THEORY_TABLES
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5")
 SCALES = {"smoke": (2, 8), "short": (10, 32), "paper": (10, 128)}
@@ -110,7 +110,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 def theory() -> str:
     """The table as `fedsim theory tableI` computes it."""
     lines = []
-    for row in TABLES["tableI"].rows(0):
+    for row in THEORY_TABLES["tableI"].rows(0):
         names = ("temporal", "gradient", "value_bits", "position_bits")
         printed = f"×{row['printed']}" if row["printed"] else ""
         values = [_ends(row[name]) for name in names]

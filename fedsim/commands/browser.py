@@ -5,7 +5,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 
 
 def add_open(parser: Any) -> None:

@@ -12,7 +12,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NoReturn, TextIO
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from compressors.usercode import typed
 from fedsim.commands.codec import add_codec
 from fedsim.commands.compare import add_compare
@@ -37,7 +37,7 @@ from fedsim.commands.verify import add_verify
 from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.ground.extras import check_extra, named_extra
 from fedsim.ground.sigchld import children_waited
-from fedsim.ground.terminal import every_letter_shown
+from fedsim.ground.terminal import every_letter_shown, wrap_words
 
 COMMANDS = (
     add_search, add_sweep, add_run, add_deploy, add_report, add_show, add_compare, add_verify,
@@ -184,7 +184,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
-        refusal = f"{self.prog}: {printable(message)}"
+        refusal = wrap_words(f"{self.prog}: {printable(message)}", sys.stderr)
         self.exit(BAD_USAGE, f"{refusal}\nsee `{self.prog} --help`\n")
 
 
@@ -284,7 +284,7 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
             import traceback
 
             traceback.print_exc()
-        print(printable(f"fedsim: {error}"), file=sys.stderr)
+        print(wrap_words(printable(f"fedsim: {error}"), sys.stderr), file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
         return stop.status
@@ -294,6 +294,6 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
             return DONE
         if flags.debug:
             raise
-        message = printable(f"fedsim: {typed(error)}")
-        print(f"{message} (--debug shows where)", file=sys.stderr)
+        message = printable(f"fedsim: {typed(error)}") + " (--debug shows where)"
+        print(wrap_words(message, sys.stderr), file=sys.stderr)
         return SOME_FAILED

@@ -164,11 +164,11 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     columns = [Column(head, kinds.get(head, "number")) for head in heads]
     rows = [(_method(row, result, blocks), "") for row in result.methods.to_dict("records")]
     words = (
-        f"Of {result.blocks} blocks (task and seed) that all methods have. Difference: to "
+        f"Blocks (task and seed) that all methods have: {result.blocks}. Difference: to "
         f"{result.reference}, with its paired interval of 95 % (Student's t, uncorrected). "
         f"p-value: {'paired t-test' if result.test == 't' else 'Wilcoxon'}, corrected for "
-        f"{len(result.pairs)} pairs (Holm). Rank: the mean, 1 is the best; ranks that differ by "
-        f"less than {result.critical_difference:.3g} cannot be told apart (Nemenyi)."
+        f"all pairs ({len(result.pairs)}) by Holm. Rank: the mean, 1 is the best; ranks that "
+        f"differ by less than {result.critical_difference:.3g} cannot be told apart (Nemenyi)."
     )
     if not isnan(result.chi2):
         words += (

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.settings.versions import read_settings_toml
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from compressors.calls import read_call, shortened, split_text
 from compressors.catalogue import check_names
+from compressors.grammar import read_call, shortened, split_text
 from fedsim.ground.errors import UsageError, comma, unknown
 from fedsim.results.folders import kind_of
 from fedsim.settings.config import SETTINGS, RunConfig, default_of

@@ -21,6 +21,8 @@ from strategies import algorithms
 Entry = dict[str, Any]
 CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE = "Source: "
+_MARK = " (contrib)"
+_CONTRIB = "contrib: the same contract and tests, used by at most one experiment"
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
 _HEADINGS = {
     "method": "Methods",
@@ -36,7 +38,14 @@ _HEADINGS = {
 
 def _rows(kinds: tuple[str, ...]) -> list[Entry]:
     return [
-        {"name": r.name, "kind": r.kind, "title": r.title, "source": r.source, "example": r.example}
+        {
+            "name": r.name,
+            "kind": r.kind,
+            "title": r.title,
+            "source": r.source,
+            "example": r.example,
+            "contrib": r.contrib,
+        }
         for r in ROWS
         if r.kind in kinds
     ]
@@ -44,16 +53,18 @@ def _rows(kinds: tuple[str, ...]) -> list[Entry]:
 
 def _strategies() -> list[Entry]:
     """The first paragraph of each class's docstring and its source, read without torch."""
-    base, listed = Path(algorithms.__file__).parent, []
+    base, listed = Path(algorithms.__file__).parents[1], []
     for name, place in algorithms.ALGORITHMS.items():
-        file, _, kind = place.partition(":")
-        tree = ast.parse((base / f"{file}.py").read_text(encoding="utf-8"))
+        module, _, kind = place.partition(":")
+        file = base / f"{module.replace('.', '/')}.py"
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
         text = next(ast.get_docstring(node) or "" for node in classes if node.name == kind)
         parts = [" ".join(part.split()).replace("``", "") for part in text.split("\n\n")]
         source = next(part for part in parts if part.startswith(_SOURCE))
         about = {"title": parts[0].removesuffix("."), "source": source.removeprefix(_SOURCE)}
-        listed.append({"name": name, "kind": "strategy", **about})
+        contrib = module.startswith("contrib.")
+        listed.append({"name": name, "kind": "strategy", **about, "contrib": contrib})
     return listed
 
 
@@ -149,10 +160,14 @@ def _command(flags: argparse.Namespace) -> int:
             rows += [(("", "", ""), "")] if rows else []
             rows.append(((_HEADINGS.get(str(kind), str(kind)), "", ""), "bold"))
         of_kind = (row for row in listed if kind in (None, row["kind"]))
-        rows += [((row["name"], row["title"], row[last]), "") for row in of_kind]
+        for row in of_kind:
+            mark = _MARK if row.get("contrib") else ""
+            rows.append(((row["name"], row["title"] + mark, row[last]), ""))
     name = Column("name", "number" if flags.kind == "strategies" else "name")  # is not broken
     columns = (name, Column("title", "words"), Column(last, "words"))
     console = Console()
     gap = 2 if console.width >= 80 else 1
     print_whole(console, terminal_table(columns, rows, console.width, gap=gap))
+    if any(row.get("contrib") for row in listed):
+        console.print(_CONTRIB)
     return 0

@@ -5,7 +5,7 @@ import keyword
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.ground.errors import UsageError
 
 _TEMPLATES = Path(__file__).parent / "templates"

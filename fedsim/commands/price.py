@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands.document import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten

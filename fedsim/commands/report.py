@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands import browser
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document

@@ -2,14 +2,14 @@
 
 import argparse
 import sys
-from contextlib import nullcontext
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands import browser
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
+from fedsim.ground.terminal import wrap_words
 
 _SEARCHED = ("method", "temporal", "local_epochs", "local_seconds", "gradient", "rounds",
              "controller", "stop_at_bits", "stop_at_joules", "evaluate_every", "label", "engine",
@@ -99,7 +99,6 @@ def _command(flags: argparse.Namespace) -> int:
         )
     base = run_from_flat({"method": "raw", "temporal": 1} | shared.typed_settings(flags))
     from rich.console import Console  # a wrong value is refused before torch is imported
-    from rich.live import Live
 
     from fedsim.search import tables
     from fedsim.search.goal import SATURATED
@@ -112,17 +111,13 @@ def _command(flags: argparse.Namespace) -> int:
     err_console = Console(stderr=True)
 
     def say(line: str) -> None:
-        err_console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-    def follow(standings: Any) -> Any:
-        """The candidates below the lines, where that can be seen."""
-        shown = {"get_renderable": standings.shown, "refresh_per_second": 2, "transient": True}
-        return Live(console=err_console, **shown) if err_console.is_terminal else nullcontext()
+        words = wrap_words(line, err_console.file)
+        err_console.print(words, soft_wrap=True, highlight=False, markup=False)
 
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
-        ray_address=flags.ray_address, say=say, follow=follow,
+        ray_address=flags.ray_address, say=say,
     )  # fmt: skip
     if flags.open:
         browser.open_page(result.out / "report.html")
@@ -148,7 +143,7 @@ def _command(flags: argparse.Namespace) -> int:
     title, note = title[0].upper() + title[1:], tables.METHODS_CAPTION
     parts = [tables.for_terminal(texts, console.width, title, note)]
     if result.finalists:
-        texts = tables.finalists_table(result.finalists, result.goal)
+        texts = tables.finalists_table(finalists(result.finalists, result.goal), result.goal)
         parts.append(tables.for_terminal(texts, console.width, "Finalists", tables.CAPTION))
         print_whole(console, *parts)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands import flags as shared
 from fedsim.ground.errors import UsageError
 

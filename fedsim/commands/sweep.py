@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
+from fedsim.measure.theory.tables import THEORY_TABLES
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from compressors.theory_tables import TableDict
+    from fedsim.measure.theory.tables import TableDict
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
@@ -30,7 +30,7 @@ def add_theory(commands: Any) -> None:
         "table",
         nargs="?",
         metavar="TABLE",
-        help=f"one of {', '.join(TABLES)}; without it, a list of them",
+        help=f"one of {', '.join(THEORY_TABLES)}; without it, a list of them",
     )
     parser.add_argument(
         "--entries", type=int, metavar="D", help="entries of the vector (default: as in the paper)"
@@ -51,16 +51,16 @@ def command_theory(flags: argparse.Namespace) -> int:
             raise UsageError("--entries goes with a table: `fedsim theory bounds --entries 1000`.")
         listed = [
             {"name": name, "title": table.title, "source": table.source}
-            for name, table in TABLES.items()
+            for name, table in THEORY_TABLES.items()
         ]
         if flags.json:
             print_document([{"name": row["name"], "kind": "theory", **row} for row in listed])
         else:
             print_whole(console, _shown("Tables of theory", listed, (), console.width))
         return 0
-    if flags.table not in TABLES:
-        raise UsageError(unknown("table", flags.table, TABLES))
-    table = TABLES[flags.table]
+    if flags.table not in THEORY_TABLES:
+        raise UsageError(unknown("table", flags.table, THEORY_TABLES))
+    table = THEORY_TABLES[flags.table]
     entries = table.entries if flags.entries is None else flags.entries
     if flags.entries is not None and table.entries is None:
         raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")

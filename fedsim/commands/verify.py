@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.commands.document import print_document
 
 
@@ -80,6 +80,7 @@ def _command(flags: argparse.Namespace) -> int:
             print(one_line(verdicts[-1].line))
     table_verdicts = verify_outputs(place, Permissions(flags.own, flags.data, flags.file))
     wrong = sum(bool(verdict.failures) for verdict in verdicts)
+    altered = any(verdict.failures for verdict in table_verdicts)
     of_tables = [what for one in table_verdicts for what in one.unchecked]
     unchecked = [*counted_notes([one.unchecked for one in verdicts]), *of_tables, NOT_COMPARED]
     if flags.json:
@@ -96,9 +97,10 @@ def _command(flags: argparse.Namespace) -> int:
             if verdict.looked or verdict.failures:
                 print(one_line(verdict.line))
         if len(runs) > 1:
-            print(f"{len(runs) - wrong} of {len(runs)} runs agree with what they recorded")
+            but = "; the folder's tables do not agree with the runs" if altered else ""
+            print(f"{len(runs) - wrong} of {len(runs)} runs agree with what they recorded{but}")
         print(one_line(f"not checked: {'; '.join(unchecked)}"))
-    return int(wrong > 0 or any(verdict.failures for verdict in table_verdicts))
+    return int(wrong > 0 or altered)
 
 
 def one_line(text: str) -> str:

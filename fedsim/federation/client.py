@@ -74,8 +74,9 @@ def serve(
     end = ClientEnd(uplink, plan.downlink, template, initial, config.seed, before, trainer.means)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
+    samples = len(trainer.federation.shards[client])
     with enough(trainer.device):
-        delivery = line.decode(message.content, memory or None)
+        delivery = replace(line.decode(message.content, memory or None), samples=samples)
     seconds = dict.fromkeys(("decode-seconds", "train-seconds", "encode-seconds"), 0.0)
     seconds["decode-seconds"] = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
@@ -113,7 +114,7 @@ def serve(
     content = RecordDict()
     content[METRICS] = metrics_of(
         {
-            SAMPLES: len(trainer.federation.shards[client]),
+            SAMPLES: samples,
             "train-loss": result.loss,
             "sent": sum(counts),
             SENT: counts,

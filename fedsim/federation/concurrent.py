@@ -53,6 +53,7 @@ class Concurrent(Schedule):
         self.number, self.done = 1, 0  # the row that is not full yet, and iterations before it
         self._unfilled, self._look = 0, 0.0  # places at work, and when a client may be there
         self._turns, self._updates = 0, list[Update]()
+        self._registered = 0.0  # joules of what the sampler asked clients for, of the first row
         self._booked: dict[int, dict[int, Arrival]] = {}  # by client: arrivals of part of an update
 
     def open(self, grid: Grid) -> None:
@@ -87,7 +88,9 @@ class Concurrent(Schedule):
         """Asks the first clients."""
         plan = self.plan
         if self.sampling is not None:
-            self.sampling.register(self.clock, True)
+            registered = self.sampling.register(self.clock, True)
+            if self.spending is not None:
+                self._registered = sum(map(self.spending.charge, registered))
         if self.presence is not None:
             for _ in range(plan.ask):
                 self.agenda.first("next")
@@ -293,7 +296,8 @@ class Concurrent(Schedule):
 
     def row(self, traffic: RoundTraffic, updates: Sequence[Update], start: float) -> RoundUpdates:
         """Updates as a row; the staleness is of the models that used ones were made from."""
-        row = RoundUpdates(traffic, dict(enumerate(updates)))
+        joules = sum((update.joules for update in updates), self._registered)
+        row, self._registered = RoundUpdates(traffic, dict(enumerate(updates)), joules), 0.0
         stale = [update.timing.staleness or 0.0 for update in row.used]
         did = [update.work.n for update in row.used if update.work]
         overdue = [update.timing.overdue or 0 for update in updates]

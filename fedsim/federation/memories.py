@@ -2,8 +2,8 @@
 
 from compressors import ErrorFeedback
 from compressors.base import Compressor
-from compressors.printing import short_text
-from compressors.theory import bound
+from compressors.bounds import bound
+from compressors.grammar import short_text
 from compressors.whole.growth import may_grow
 from compressors.whole.keepers import parts_of
 from fedsim.federation.clientdata import ClientData

@@ -6,9 +6,10 @@ generators.
 """
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,9 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from compressors import derive, own_rows
+from compressors import derive, own_rows, text
 from compressors.base import finite
+from compressors.errors import PartError
 from compressors.usercode import located, user_code
+from compressors.verify import check_draws
+from compressors.whole.masked_integers import MaskedIntegers
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
@@ -53,19 +57,50 @@ def check_trainable(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy
             refuses them; or its clients cannot be trained at once, as ``--stack``
-            asks; or the file of ``--weights`` is not of the model.
+            asks; or the file of ``--weights`` is not of the model; or a method of the user draws
+            from a global generator; or a client's samples exceed its message's weight.
     """
     ClientData.of(config)
     if config.weights is not None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     _sends_something(config)
+    _weights_fit(config)
     _buffers(config)
+    _draws_by_seed(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
     memories.check_growth(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check_stack(config)
+
+
+def _draws_by_seed(config: RunConfig) -> None:
+    """Raises ``UsageError`` where a user's method draws from a global generator."""
+    plan, rows = config.plan, own_rows()
+    if not rows:
+        return
+    methods = {"method": plan.method.compressor, "downlink": plan.downlink}
+    user_methods = {
+        name: method
+        for name, method in methods.items()
+        if not rows.keys().isdisjoint(re.findall(r"\w+", text(method)))
+    }
+    if not user_methods:
+        return
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    generator = torch.Generator().manual_seed(0)
+    update = {
+        name: torch.randn(p.shape, generator=generator)
+        for name, p in plan.client.payload_template(dict(model.named_parameters())).items()
+        if p.requires_grad
+    }
+    for name, method in user_methods.items():
+        with untouched(torch.device("cpu")):
+            try:
+                check_draws(method, update)
+            except PartError as error:
+                raise UsageError(f"--{name}: {error}") from error
 
 
 def _buffers(config: RunConfig) -> None:
@@ -82,6 +117,24 @@ def _buffers(config: RunConfig) -> None:
             f"{start}: the model of task {plan.task.name} has buffers (BatchNorm's statistics), "
             f"which {reason}"
         )
+
+
+def _weights_fit(config: RunConfig) -> None:
+    """Raises ``UsageError`` where a client has more samples than its message's weight holds."""
+    plan, method = config.plan, config.plan.method.compressor
+    if not isinstance(method, MaskedIntegers) or not method.weight:
+        return
+    samples = [len(shard) for shard in ClientData.of(config).shards]
+    if (largest := max(samples)) <= method.largest_weight:
+        return
+    weight = largest.bit_length()
+    wider = replace(method, modulus=32, weight=weight) if method.bits + weight <= 32 else None
+    instead = "fewer bits" if wider is None else repr(text(wider))
+    raise UsageError(
+        f"--method is {config.method!r}: client {samples.index(largest)} of task {plan.task.name} "
+        f"has {largest} samples, and a weight of {method.weight} bits holds "
+        f"{method.largest_weight}; give {instead}"
+    )
 
 
 def _sends_something(config: RunConfig) -> None:

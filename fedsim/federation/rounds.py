@@ -76,7 +76,8 @@ class Rounds(Schedule):
         """One round."""
         self.begin(number)
         if self.sampling is not None and number == 1:
-            self.sampling.register(self.clock, self.timed)
+            for message in self.sampling.register(self.clock, self.timed):
+                self.spend(message)
         end = self.strategy.end
         before = end.version
         settings = self.work.begin(number, self.clock.now, done)
@@ -110,17 +111,19 @@ class Rounds(Schedule):
         """
         channel, batches = self.strategy.end, self.plan.draws.loss_batches
         losses, bits, exchanges = dict[int, float](), dict[int, int](), []
+        iterations = dict[int, float]()
         for client in clients:
             began = time.perf_counter()
             loss = local_loss(self.trainer, channel.weights, client, number, batches)
             losses[client] = float(np.float32(loss))
             bits[client] = ledger.charged_bits(channel.lacks(client))
             count = batches or self.trainer.batches_of(client).an_epoch
-            work = time.perf_counter() - began if self.spec.measured else count * FORWARD
+            iterations[client] = count * FORWARD
+            work = time.perf_counter() - began if self.spec.measured else iterations[client]
             seconds = work * float(self.clock.links.compute[client])
             exchanges.append(InFlight(client, number, bits[client], seconds, NUMBER_BITS))
         if self.timed:
-            self._complete(exchanges)
+            self._complete(exchanges, iterations)
         return losses, bits
 
     def exchange(self, stage: Literal["before", "after"]) -> None:
@@ -138,18 +141,23 @@ class Rounds(Schedule):
             ]
             self._complete(exchanges)
 
-    def _complete(self, exchanges: Sequence[InFlight]) -> None:
-        """Goes on until clients have answered. What the round sends lacks the bits they have."""
+    def _complete(
+        self, exchanges: Sequence[InFlight], work: Mapping[int, float] | None = None
+    ) -> None:
+        """Goes on until clients have answered. What the round sends lacks the bits they have.
+
+        ``work``: by client, what it computes for its answer, in local iterations.
+        """
         self.clock.complete(exchanges)
         for x in exchanges:
             self._delivered[x.client] = self._delivered.get(x.client, 0.0) + x.down_bits
-            self._spend(x)
+            self.spend(x, work[x.client] if work else None)
 
-    def _spend(self, exchange: InFlight) -> None:
-        """Books the energy of an exchange."""
+    def spend(self, exchange: InFlight, work: float | None = None) -> None:
+        """Books the energy of an exchange; ``work``: as of ``Spending.charge``."""
         if self.spending is not None:
             before = self.joules.get(exchange.client, 0.0)
-            self.joules[exchange.client] = before + self.spending.charge(exchange)
+            self.joules[exchange.client] = before + self.spending.charge(exchange, work)
 
     @property
     def late(self) -> dict[int, InFlight]:
@@ -202,7 +210,7 @@ class Rounds(Schedule):
         clock, rules = self.clock, self.rules
         exchanges = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
         for exchange in exchanges:
-            self._spend(exchange)
+            self.spend(exchange)
         coming = [exchange for exchange in exchanges if exchange.until == "arrived"]
         limit = math.inf if rules.deadline is None else clock.now + rules.deadline
         late = [*self.late.values()]
@@ -307,7 +315,7 @@ class Rounds(Schedule):
     def row(self) -> RoundUpdates:
         """The round; the parts of its time are means over the clients that are used."""
         updates = {client: self._update(client) for client in ledger.booked(self.traffic)}
-        row = RoundUpdates(self.traffic, updates)
+        row = RoundUpdates(self.traffic, updates, sum(self.joules.values()))
         if self.counts:
             row.timing.late = sum(x.timing.late or 0 for x in updates.values())
         if self.timed:

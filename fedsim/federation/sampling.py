@@ -67,18 +67,24 @@ class Sampling:
             return None
         return cls(config, shards, entries)
 
-    def register(self, clock: Clock[InFlight], timed: bool) -> None:
+    def register(self, clock: Clock[InFlight], timed: bool) -> list[InFlight]:
         """Before the first round every client tells how many samples it has, where that matters.
 
         Args:
             clock: which goes on until the server has heard of all.
             timed: whether messages take time.
+
+        Returns:
+            The messages; none where they take no time.
         """
         if self.samples is None:
-            return
+            return []
         self._registered = NUMBER_BITS * self.clients
-        if timed:
-            clock.announce([InFlight(c, 0, up_bits=NUMBER_BITS) for c in range(self.clients)])
+        if not timed:
+            return []
+        messages = [InFlight(c, 0, up_bits=NUMBER_BITS) for c in range(self.clients)]
+        clock.announce(messages)
+        return messages
 
     def draw(
         self,

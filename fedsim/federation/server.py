@@ -317,7 +317,7 @@ class Server:
         if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
         updates, spends = round_updates.updates, self.spending is not None
-        joules = sum(x.joules for x in updates.values()) if spends else None
+        joules = round_updates.joules if spends else None
         by_energy = self.plan.reaches_joules(self.recorder.joules + (joules or 0.0))
         by_bits = self.plan.reaches(self.recorder.spent + sent + ahead)
         if self.work.evaluates(number) or by_bits or by_energy or self.exhausted:

@@ -46,13 +46,17 @@ class Spending:
         """How many clients have energy left."""
         return self.clients - len(self.empty)
 
-    def charge(self, request: InFlight) -> float:
+    def charge(self, request: InFlight, work: float | None = None) -> float:
         """Books what a client spends on a request; returns the joules.
 
         A request that ends when it is received costs its download alone, and one that ends when
         the client has trained costs no upload.
+
+        Args:
+            request: to the client, and its reply.
+            work: what the client computes, in local iterations; None: the request's.
         """
-        iterations = 0 if request.until == "received" else request.iterations
+        iterations = 0.0 if request.until == "received" else work or request.iterations
         up = request.up_bits if request.until == "arrived" else 0.0
         down = request.down_bits + request.answer_bits
         joules = self.rates.joules(request.client, down, iterations, up)

@@ -59,11 +59,13 @@ class RoundUpdates:
     Args:
         traffic: the messages.
         updates: of every client of it, by the keys of the traffic.
+        joules: what all clients have spent, where that is counted.
         timing: the columns of the clock.
     """
 
     traffic: RoundTraffic
     updates: Mapping[int, Update]
+    joules: float
     timing: RoundTiming = field(default_factory=RoundTiming)
 
     @property

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from compressors import NotFinite, UpdateError
-from compressors.calls import Call, read_call
+from compressors.grammar import Call, read_call
 from compressors.usercode import encodable, error_text
 
 C = TypeVar("C")
@@ -68,7 +68,7 @@ hold NaN or infinity, or the learning rate, --lr, is too high)
 
 
 def parse_call(text: str, name: str, allowed: str) -> Call:
-    """The name, and what is given to it, that a setting's text is (``compressors.calls``).
+    """The name, and what is given to it, that a setting's text is (``compressors.grammar``).
 
     Raises ``UsageError``, which says what is ``allowed``, where it is none.
 

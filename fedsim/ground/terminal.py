@@ -1,10 +1,13 @@
-"""Output to terminals whose encoding lacks letters that fedsim writes, such as ASCII."""
+"""Output to terminals: lines end between words, and letters that an encoding lacks have others."""
 
 import codecs
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from typing import IO
 
 _IN_ASCII = str.maketrans({
     "–": "-", "·": "|", "×": "x", "±": "+-", "…": "...", "µ": "u", "→": "->", "≥": ">=", "≤": "<=",
@@ -45,3 +48,21 @@ def every_letter_shown() -> Iterator[None]:
         yield
     finally:
         stream.reconfigure(errors="strict")
+
+
+def wrap_words(text: str, stream: IO[str]) -> str:
+    """Lines that end between words if the stream is a terminal, which cuts words; else the text.
+
+    Words that are longer than the terminal is wide stay whole, so that a path can be copied.
+
+    Example:
+        >>> from io import StringIO
+        >>> wrap_words("a file has a text on one line", StringIO())
+        'a file has a text on one line'
+    """
+    if not stream.isatty():
+        return text
+    wrapper = textwrap.TextWrapper(
+        shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(part for line in text.splitlines() for part in wrapper.wrap(line) or [""])

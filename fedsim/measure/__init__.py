@@ -1,1 +1,1 @@
-"""Methods and coders on an update of the user's own, and files of tensors."""
+"""Methods and coders on an update of the user's own, files of tensors, and what theory proves."""

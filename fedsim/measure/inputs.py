@@ -6,7 +6,7 @@ from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
 from compressors.arguments import check_finite, update_of
-from compressors.calls import NUMBER, split_text
+from compressors.grammar import NUMBER, split_text
 from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, UpdateError
 from compressors.coders.fixed import unsigned
-from compressors.theory.positions import entropy_bits
 from fedsim.ground.errors import UsageError
+from fedsim.measure.theory.positions import entropy_bits
 
 
 @dataclass(frozen=True, eq=False)

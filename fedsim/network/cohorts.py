@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from compressors import derive
-from compressors.calls import read_call
+from compressors.grammar import read_call
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import Availability
 

@@ -37,7 +37,7 @@ class EnergyRates:
     iteration: np.ndarray
     battery: np.ndarray
 
-    def joules(self, client: int, down_bits: float, iterations: int, up_bits: float) -> float:
+    def joules(self, client: int, down_bits: float, iterations: float, up_bits: float) -> float:
         """The energy of a client for one request: its download, its local work and its upload."""
         return float(
             self.down[client] * down_bits

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from fedsim.ground.errors import UsageError, comma, reason, unknown
 from fedsim.network.edges import EdgeTree, parse_tree
 from fedsim.network.energy import ENERGY_KEYS, NO_BATTERY, EnergyRates

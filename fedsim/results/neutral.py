@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd

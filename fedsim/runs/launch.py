@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.results.load import Results
 from fedsim.runs.progress import Bars
 from fedsim.runs.sweep import run_cells

@@ -13,6 +13,7 @@ from rich.progress import TimeRemainingColumn as Remaining
 
 from fedsim.ground.compiling import compiling_told
 from fedsim.ground.errors import StoppedEarly
+from fedsim.ground.terminal import wrap_words
 from fedsim.ground.units import bits, duration
 from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.settings.config import RunConfig
@@ -250,7 +251,8 @@ class Bars:
     def say(self, sentence: str) -> None:
         """Shows a sentence on a line above the bars; nothing where it is empty."""
         if sentence:
-            self.console.print(sentence, soft_wrap=True, highlight=False, markup=False)
+            words = wrap_words(sentence, self.console.file)
+            self.console.print(words, soft_wrap=True, highlight=False, markup=False)
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""

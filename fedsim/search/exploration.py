@@ -1,37 +1,29 @@
 """The trials: drawn from the study, run as cells here or on Ray, reported to the study."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from compressors import parse, text
-from compressors.printing import message_text
 from fedsim.ground import units
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
-from fedsim.runs.parallel import RunSpec, run_here
+from fedsim.runs.parallel import Ended, ProgressCallback, RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
-from fedsim.search.methods import CODERS, OWN_CODER, compressor, max_fraction, sent_down, short
+from fedsim.search.methods import point_text
 from fedsim.search.space import Params, Space
-from fedsim.search.standings import Standings
-from fedsim.search.study import Study
-from fedsim.settings.config import SETTINGS, RunConfig
+from fedsim.search.study import CELL, Study
 from fedsim.settings.config import from_toml as read_run
 from fedsim.settings.foreign import check_tasks
-from fedsim.settings.methods import resolve, takes_fraction, with_fraction
-from fedsim.settings.strategies import flags_of, with_settings
 
 Say = Callable[[str], None]
 
 _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one that was tried
-_SEARCHED = {"method", "gradient", "temporal", "lr", "strategy", "evaluate_every", "label",
-             "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
 NONE_WITHIN = "no evaluation within the budget"
 NO_SUMMARY = f"its folder has no summary.json; {RESUMES}"
@@ -86,13 +78,9 @@ class Exploration:
         out: the folder whose ``cells`` are the trials.
         limits: when to end.
         say: takes a line of progress.
-        standings: receive the trials' results, too; None: no table is shown.
     """
 
-    def __init__(
-        self, study: Study, out: Path, limits: Limits, say: Say, standings: Standings | None = None
-    ) -> None:
-        self.standings = standings or Standings(study.space.goal, limits.left)
+    def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
         self.study, self.space, self.goal = study, study.space, study.space.goal
         self.cells, self.limits, self.say = out / "cells", limits, say
         self.stoppers = {name: stopping.Stopper(self.goal) for name in self.space.methods}
@@ -110,39 +98,34 @@ class Exploration:
         depends on every trial, so none is left out. The study has it as one that was interrupted.
         The same is raised where somebody removes the folder.
         """
-        if self.study.new:  # runs that the folder holds already become trials
-            taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
-            check_tasks(self.cells.parent, [self.space.base])
-            for folder in folders:
-                summary = curves.ended(folder)
-                if summary is None or summary["status"] != "done":
-                    continue
-                config = read_run(folder / "config.toml", trust_code=True)
-                params, stop = _place(config, self.space), config.plan.stop_at_bits
-                covers_budget = self.goal.budget is None or stop is None or stop >= self.goal.budget
-                if params is not None and covers_budget:
-                    curve, seconds = self._curve(folder), float(summary["seconds"])
-                    taken += self.study.adopt(params, folder.name, curve, seconds)
-            if folders:
-                adopted = f"{taken} of {len(folders)} runs in {self.cells}"
-                self.say(f"{adopted} are trials of this search")
+        if self.study.new:
+            self._adopt()
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
-                curve = self._curve(self.cells / trial.user_attrs["cell"])
+                curve = self._curve(self.cells / trial.user_attrs[CELL])
                 self._learn(trial.params["method"], curve)
-                point = point_text(self.space.used(trial.params))
-                self.standings.end(trial.user_attrs["cell"], point, curve)
-        while True:
-            if jobs == 1 and ray_address is None:
-                run_here(self._work(), self._progress, self._ended)
-            else:
-                on_gpu = self.space.base.machine.device != "cpu"
-                run_beside(
-                    self._work(), jobs, ray_address, self._progress, self._ended, on_gpu=on_gpu
-                )
-            if not self._again:  # one may fail when no further trial is asked for
-                return
+        run_all(self.space, self._work(), jobs, ray_address, self._progress, self._ended)
+        while self._again:  # one may fail when no further trial is asked for
+            run_all(self.space, self._work(), jobs, ray_address, self._progress, self._ended)
+
+    def _adopt(self) -> None:
+        """Makes trials of the finished runs that the folder holds and that lie in the space."""
+        out, taken = self.cells.parent, 0
+        folders = run_folders(out) if self.cells.is_dir() else []
+        check_tasks(out, [self.space.base])
+        for folder in folders:
+            summary = curves.ended(folder)
+            if summary is None or summary["status"] != "done":
+                continue
+            config = read_run(folder / "config.toml", trust_code=True)
+            params, stop = self.space.place(config), config.plan.stop_at_bits
+            covers_budget = self.goal.budget is None or stop is None or stop >= self.goal.budget
+            if params is not None and covers_budget:
+                curve, seconds = self._curve(folder), float(summary["seconds"])
+                taken += self.study.adopt(params, folder.name, curve, seconds)
+        if folders:
+            self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
 
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)
@@ -172,7 +155,6 @@ class Exploration:
                 self._tell(number, params, cell.name, self._curve(folder), reason, seconds)
             else:
                 self._running[cell.name] = number, params, clock()
-                self.standings.begin(cell.name, point_text(self.space.used(params)))
                 saved = checkpoint.load_checkpoint(folder, warn=False) if folder.is_dir() else None
                 self.stoppers[params["method"]].begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
@@ -194,7 +176,6 @@ class Exploration:
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
         self._iteration[name] = row["iteration"]
-        self.standings.round(name, row)
         if self.limits.trials_over() and not row["last"]:
             return OVER
         return self.stoppers[self._running[name][1]["method"]].verdict(name, row)
@@ -221,13 +202,8 @@ class Exploration:
         if reason == OVER:  # it goes on where more time is given
             self._left += 1
             self.study.seconds = self.limits.spent()
-            self.standings.end(
-                name, point_text(self.space.used(params)), self._curve(folder), reason, False
-            )
-            self.say(
-                f"trial {number}: {point_text(self.space.used(params))}: {OVER}; "
-                "more --time goes on"
-            )
+            point = point_text(self.space.used(params))
+            self.say(f"trial {number}: {point}: {OVER}; more --time goes on")
             return
         if reason not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             seconds *= self.space.base.plan.iterations / self._iteration.get(name, inf)
@@ -254,87 +230,30 @@ class Exploration:
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = point_text(self.space.used(params))
-        if name and reason != REPEATED:
-            self.standings.end(name, point, curve, reason, good)
         self.say(f"trial {number}: {point}: {outcome(curve, self.goal, reason)}{best}")
         if self._saturated and not before:
             self.say(SATURATED.format(name=self.goal.name))
 
 
-def point_text(params: Params) -> str:
-    """A point as it is run, in words: `sbc, n = 10, p = 0.01, lr = 0.02`."""
-    p, coder = params["gradient"], params["coder"]
-    parts = [short(params["method"]), f"n = {params['temporal']}"]
-    parts += [f"p = {units.plain(p)}"] if p is not None else []
-    parts += [f"coders {coder}"] if coder != OWN_CODER else []
-    rates = {"lr": "lr", "server_lr": "server lr"}
-    parts += [f"{rates[k]} = {units.plain(params[k])}" for k in rates if k in params]
-    parts += [f"downlink {down}"] if (down := sent_down(params)) else []
-    return ", ".join(parts)
+def run_all(
+    space: Space,
+    work: Iterable[RunSpec],
+    jobs: int,
+    ray_address: str | None,
+    progress: ProgressCallback,
+    ended: Ended,
+) -> None:
+    """Runs of a search: one after another in this process, or ``jobs`` at a time."""
+    if jobs == 1 and ray_address is None:
+        run_here(work, progress, ended)
+    else:
+        on_gpu = space.base.machine.device != "cpu"
+        run_beside(work, jobs, ray_address, progress, ended, on_gpu=on_gpu)
 
 
 def outcome(curve: Curve, goal: Goal, reason: str) -> str:
     """The outcome of a trial, in words."""
-    point = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
-    score = (
-        "no evaluation"
-        if point is None
-        else (f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}")
-    )
+    score = "no evaluation"
+    if point := goal.shown(curve):
+        score = f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}"
     return score + (f" ({reason})" if reason else "")
-
-
-def _place(config: RunConfig, space: Space) -> Params | None:
-    """The point at which a run lies; None where it has other settings than this search."""
-    base_settings, run_settings = space.base.chosen(), config.chosen()
-    masked = run_settings.get("momentum_masking")
-    keys = {*SETTINGS} - _SEARCHED - ({"downlink"} if space.downlinks else set())
-    if any(base_settings.get(key) != run_settings.get(key) for key in keys):
-        return None
-    rates = {"lr": config.training.lr or space.sizes.rate}
-    ours, rule = space.base.strategy, config.strategy
-    if "server_lr" in space.limits and "server_lr" in (
-        run_settings := flags_of(config.plan.algorithm)
-    ):
-        rates["server_lr"] = run_settings["server_lr"]
-        ours = with_settings(ours, {"server_lr": run_settings["server_lr"]}, anew=True)
-    if rule != ours:
-        return None
-    below = _down(config, space) if space.downlinks else {}
-    if below is None:
-        return None
-    p, method_text = config.plan.method.gradient, config.plan.method.text
-    for method in space.methods:
-        fraction = p if takes_fraction(method) else None
-        if fraction is not None and fraction > max_fraction(method):
-            continue
-        for coder in CODERS:
-            pipeline = compressor(method, fraction, coder, rates["lr"])
-            identity = (
-                method_text == message_text(pipeline)
-                and space.base.but(method=text(pipeline)).identity()
-            )
-            if identity and identity.get("momentum_masking") == masked:
-                return {
-                    "method": method,
-                    "coder": coder,
-                    "temporal": config.temporal,
-                    "gradient": p,
-                    **rates,
-                    **below,
-                }
-    return None
-
-
-def _down(config: RunConfig, space: Space) -> Params | None:
-    """The downlink of a run as part of a point; None where the search does not try it."""
-    downlink = config.downlink or "raw"
-    p = 1.0 if downlink == "relay" else resolve(downlink, None).gradient
-    for down in space.downlinks:
-        if takes_fraction(down) and p > max_fraction(down):
-            continue
-        candidate = with_fraction(down, p) if takes_fraction(down) else down
-        message = "relay" not in (candidate, downlink) and message_text(config.plan.downlink)
-        if candidate == downlink or message and message_text(parse(candidate)) == message:
-            return {"downlink": down, "down_gradient": p}
-    return None

@@ -1,28 +1,26 @@
 """The finalists: the best trials again on fresh seeds, ranked by mean; then on held-out samples."""
 
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import inf, isnan, log10
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
 from fedsim.results.values import REACHED
-from fedsim.runs.parallel import Ended, RunSpec, run_here
-from fedsim.runs.processes import run_beside
+from fedsim.runs.parallel import RunSpec
 from fedsim.search import curves
-from fedsim.search.exploration import OVER, Limits, Say
+from fedsim.search.exploration import OVER, Limits, Say, run_all
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.space import Params, Space
-from fedsim.search.standings import Standings
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 
 FINALISTS, ON_FRONT = 4, 6
+_MAX_PART = 0.5  # of the time, that finals may take
 _PACE = 1.1  # times a trial's seconds that its finals take, until some have been measured
 
 
@@ -106,13 +104,8 @@ def select_finalists(study: Study, limit: int = ON_FRONT) -> list[FrozenTrial]:
     """
     trials = by_value(study)
     if study.space.goal.front:
-        points = [(np.array(t.values), t) for t in trials]  # none is as good in both, better in one
-        front = [
-            t
-            for values, t in points
-            if not any((point <= values).all() and (point < values).any() for point, _ in points)
-        ]
-        ranked = sorted(front, key=lambda t: t.values[0])
+        front = study.front
+        ranked = sorted((t for t in trials if t.number in front), key=lambda t: t.values[0])
     else:
         ranked = [t for t in trials if t.values[0] < NOT_REACHED] or trials
     first: dict[str, FrozenTrial] = {}
@@ -143,150 +136,128 @@ class Bracket:
     needed: float
 
 
-def fit_bracket(
-    study: Study,
-    out: Path,
-    seeds: int,
-    jobs: int,
-    left: float = inf,
-    pace: float = _PACE,
-    ran: Container[str] = (),
-) -> Bracket:
-    """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
+@dataclass(frozen=True)
+class Finals:
+    """The finals of a search: the best trials on fresh seeds, which follow that of the trials.
 
-    Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
-    finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing, nor
-    does one whose name ``ran`` holds: it failed.
-    """
-    first = study.space.base.seed + 1
-    fewer = [(limit, seeds) for limit in range(ON_FRONT, 1, -1)]
-    for limit, count in [*fewer, *((2, k) for k in range(seeds - 1, 0, -1)), (1, 1)]:
-        trials, fresh, needed = select_finalists(study, limit), range(first, first + count), 0.0
-        for t in trials:
-            waiting = sum(
-                name not in ran and not _done(folder)
-                for name, _, folder in _runs(study.space, t, fresh, out)
-            )
-            needed += pace * waiting * t.user_attrs[TOOK] / jobs
-        if needed <= left:
-            break
-    return Bracket(trials, fresh, needed)
-
-
-def run_bracket(
-    study: Study,
-    out: Path,
-    seeds: int,
-    jobs: int,
-    ray_address: str | None,
-    limits: Limits,
-    say: Say,
-    standings: Standings | None = None,
-) -> tuple[list[Finalist], str]:
-    """Runs the finalists on fresh seeds and ranks them by their validation scores.
-
-    There are as many finalists and seeds as the time allows, which the returned text reports; runs
-    that are not done when it is over end. If the runs take less time than the trials did, others
-    follow. With a target, a run ends where it reaches it.
-
-    The same seeds then train on all training samples and are scored on the held-out part. These
-    scores are what a user of the setting would get; they decide nothing.
+    There are as many finalists and seeds as the time allows; runs that are not done when it is over
+    end. If the runs take less time than the trials did, others follow. With a target, a run ends
+    where it reaches it.
 
     Args:
         study: whose trials are the candidates.
         out: the search's folder; runs go to ``finals`` and ``held-out`` there.
-        seeds: how many at most, after the seed of the trials.
+        seeds: how many at most.
         jobs: runs at the same time.
         ray_address: a Ray cluster, or None.
         limits: the time, which no run exceeds by more than a round.
         say: takes a line of progress.
-        standings: receive the progress of the finals; None: no table is shown.
     """
-    space, ran, pace = study.space, set[str](), _PACE
-    bracket = fit_bracket(study, out, seeds, jobs, limits.left())
-    while True:
-        work = [(w, t) for t in bracket.trials for w in _runs(space, t, bracket.seeds, out)]
-        waiting = [(w, t) for w, t in work if not _done(w[2]) and w[0] not in ran]
-        words = f"{_of(len(bracket.trials), len(select_finalists(study)), 'setting')}, "
-        words += f"{_of(len(bracket.seeds), seeds, 'fresh seed')} each"
-        few = ": the time is enough for no more" if " of " in words else ""
-        say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
-        cells = {w[0]: t.user_attrs[CELL] for w, t in work}
-        done = Counter(cells[w[0]] for w, _ in work if _done(w[2]))
 
-        def count_ended(
-            name: str, cells: dict[str, str] = cells, done: Counter[str] = done
-        ) -> None:
-            done[cells[name]] += 1
-            if standings is not None:
-                of = sum(cell == cells[name] for cell in cells.values())
-                standings.final(cells[name], done[cells[name]], of)
+    study: Study
+    out: Path
+    seeds: int
+    jobs: int
+    ray_address: str | None
+    limits: Limits
+    say: Say
 
-        before, trial_seconds = limits.spent(), sum(t.user_attrs[TOOK] for _, t in waiting) / jobs
-        _run(study, [w for w, _ in waiting], jobs, ray_address, limits, say, count_ended)
-        ran |= {w[0] for w, _ in waiting}
-        pace = (limits.spent() - before) / trial_seconds if trial_seconds else pace
-        more = fit_bracket(study, out, seeds, jobs, limits.left(), pace, ran)
-        if not waiting or not more.needed < limits.left() or not more.needed:
-            break
-        bracket = more
-    finalists = [_finalist(space, t, bracket.seeds, out) for t in bracket.trials]
-    return _ranked(finalists, space.goal), words
+    def fit(self, left: float = inf, pace: float = _PACE, ran: Container[str] = ()) -> Bracket:
+        """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
+
+        Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
+        finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing,
+        nor does one whose name ``ran`` holds: it failed.
+        """
+        first, space = self.study.space.base.seed + 1, self.study.space
+        fewer = [(limit, self.seeds) for limit in range(ON_FRONT, 1, -1)]
+        fewer += [(2, count) for count in range(self.seeds - 1, 0, -1)]
+        for limit, count in [*fewer, (1, 1)]:
+            trials, fresh = select_finalists(self.study, limit), range(first, first + count)
+            seconds = sum(
+                t.user_attrs[TOOK]
+                for t in trials
+                for name, _, folder in _runs(space, t, fresh, self.out)
+                if name not in ran and not _done(folder)
+            )
+            needed = pace * seconds / self.jobs
+            if needed <= left:
+                break
+        return Bracket(trials, fresh, needed)
+
+    def reserve(self) -> float:
+        """The seconds that the finals will take: as many as are within their part of the time."""
+        if self.limits.seconds is None:
+            return 0.0
+        part = _MAX_PART * self.limits.seconds
+        return min(part, self.fit(part).needed)
+
+    def run(self) -> tuple[list[Finalist], str]:
+        """Runs the finalists, and ranks them by their validation scores; how many, in words.
+
+        The same seeds then train on all training samples and are scored on the held-out part. These
+        scores are what a user of the setting would get; they decide nothing.
+        """
+        study, limits, ran, pace = self.study, self.limits, set[str](), _PACE
+        bracket = self.fit(limits.left())
+        while True:
+            runs = [
+                (w, t)
+                for t in bracket.trials
+                for w in _runs(study.space, t, bracket.seeds, self.out)
+            ]
+            waiting = [(w, t) for w, t in runs if not _done(w[2]) and w[0] not in ran]
+            words = f"{_of(len(bracket.trials), len(select_finalists(study)), 'setting')}, "
+            words += f"{_of(len(bracket.seeds), self.seeds, 'fresh seed')} each"
+            few = ": the time is enough for no more" if " of " in words else ""
+            self.say(f"finals: {words}{few}; {len(waiting)} of {len(runs)} runs to do")
+            before = limits.spent()
+            self._run([w for w, _ in waiting])
+            ran |= {w[0] for w, _ in waiting}
+            trial_seconds = sum(t.user_attrs[TOOK] for _, t in waiting) / self.jobs
+            pace = (limits.spent() - before) / trial_seconds if trial_seconds else pace
+            more = self.fit(limits.left(), pace, ran)
+            if not waiting or not more.needed < limits.left() or not more.needed:
+                break
+            bracket = more
+        finalists = [_finalist(study.space, t, bracket.seeds, self.out) for t in bracket.trials]
+        return _ranked(finalists, study.space.goal), words
+
+    def _run(self, waiting: Sequence[RunSpec]) -> None:
+        """Runs what waits until the time is over."""
+        study, limits, ends = self.study, self.limits, 0
+
+        def progress(name: str, row: dict[str, Any]) -> str | None:
+            if row["last"]:
+                return None
+            if study.space.goal.reached(row["metric"]):
+                return REACHED
+            return OVER if limits.left() <= 0 else None
+
+        def ended(name: str) -> None:
+            nonlocal ends
+            ends += 1
+            study.seconds = limits.spent()
+            self.say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
+
+        if waiting:
+            in_time = takewhile(lambda _: limits.left() > 0, waiting)
+            run_all(study.space, in_time, self.jobs, self.ray_address, progress, ended)
+        missing = sum(not _done(folder) for *_, folder in waiting)
+        if missing and limits.left() <= 0:
+            self.say(
+                f"finals: the time is over, {missing} of {len(waiting)} runs are not done; the "
+                "same command with more --time does them"
+            )
+        elif missing:
+            missed = f"{missing} of {len(waiting)} runs failed"
+            self.say(f"finals: {missed}; the same command runs them again")
 
 
 def _of(count: int, total: int, what: str) -> str:
     """`2 of 4 settings`; `4 settings` where that is all."""
     many = what if total == 1 else f"{what}s"
     return f"{count} {many}" if count == total else f"{count} of {total} {many}"
-
-
-def _run(
-    study: Study,
-    waiting: Sequence[RunSpec],
-    jobs: int,
-    ray_address: str | None,
-    limits: Limits,
-    say: Say,
-    on_end: Ended,
-) -> None:
-    """Runs what waits until the time is over; ``on_end`` of each that has ended."""
-    ends = 0
-
-    def in_time() -> Iterator[RunSpec]:
-        for work in waiting:
-            if limits.left() <= 0:
-                return
-            yield work
-
-    def progress(name: str, row: dict[str, Any]) -> str | None:
-        if row["last"]:
-            return None
-        return (
-            REACHED
-            if study.space.goal.reached(row["metric"])
-            else (OVER if limits.left() <= 0 else None)
-        )
-
-    def ended(name: str) -> None:
-        nonlocal ends
-        ends += 1
-        study.seconds = limits.spent()
-        on_end(name)
-        say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
-
-    if waiting and jobs == 1 and ray_address is None:
-        run_here(in_time(), progress, ended)
-    elif waiting:
-        on_gpu = study.space.base.machine.device != "cpu"
-        run_beside(in_time(), jobs, ray_address, progress, ended, on_gpu=on_gpu)
-    left = sum(not _done(folder) for _, _, folder in waiting)
-    if left and limits.left() <= 0:
-        say(
-            f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
-            "command with more --time does them"
-        )
-    elif left:
-        say(f"finals: {left} of {len(waiting)} runs failed; the same command runs them again")
 
 
 def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Iterator[RunSpec]:

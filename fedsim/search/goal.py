@@ -114,6 +114,11 @@ class Goal:
         place = self._place(curve)
         return None if place is None else (curve.bits[place], curve.metric[place])
 
+    def shown(self, curve: Curve) -> tuple[float, float] | None:
+        """``point``; where there is none, bits and metric of the last evaluation."""
+        last = (curve.bits[-1], curve.metric[-1]) if curve.bits else None
+        return self.point(curve) or last
+
     def reached(self, metric: float) -> bool:
         """Whether a metric is at the target; without a target none is.
 

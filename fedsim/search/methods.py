@@ -8,8 +8,9 @@ from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from compressors.parts import Lossy
+from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import example_at
 from fedsim.settings.methods import resolve, takes_fraction, with_fraction
@@ -147,6 +148,32 @@ def sent_down(params: Mapping[str, Any]) -> str:
     """
     downlink, p = params.get("downlink", ""), params.get("down_gradient")
     return with_fraction(downlink, p) if takes_fraction(downlink) and p is not None else downlink
+
+
+def point_texts(params: Mapping[str, Any]) -> dict[str, str]:
+    """A point in texts: method, n, p, coder and rate; what not every search chooses, if it has."""
+    used: dict[str, Any] = {k: None if v != v else v for k, v in params.items()}  # NaN in a frame
+    texts = {
+        "method": short(used["method"]),
+        "n": f"{used['temporal']:.0f}",
+        "p": units.plain(used["gradient"]),
+        "coder": "" if used["coder"] == OWN_CODER else used["coder"],
+        "lr": units.plain(used["lr"]),
+    }
+    texts |= {"server lr": units.plain(used["server_lr"])} if "server_lr" in used else {}
+    return texts | ({"downlink": sent_down(used)} if "downlink" in used else {})
+
+
+def point_text(params: Mapping[str, Any]) -> str:
+    """A point as it is run, in words.
+
+    Example:
+        >>> point_text({"method": "sbc", "coder": "own", "temporal": 4, "gradient": 0.1, "lr": 0.2})
+        'sbc, n = 4, p = 0.1, lr = 0.2'
+    """
+    names = {"method": "", "coder": "coders ", "downlink": "downlink "}
+    texts = point_texts(params)
+    return ", ".join(f"{names.get(k, f'{k} = ')}{text}" for k, text in texts.items() if text)
 
 
 def short(method: str) -> str:

@@ -10,12 +10,13 @@ import pandas as pd
 from optuna.visualization.matplotlib import plot_param_importances
 
 from fedsim.search import tables
-from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
+from fedsim.search.methods import point_text
 from fedsim.search.picture import chart
 from fedsim.search.quiet import quiet
 from fedsim.search.record import evaluator
+from fedsim.search.record import finalists as finalists_frame
 from fedsim.show import markup
 from fedsim.show.plot.paper import png, whole_of
 from fedsim.show.report.figures import charted
@@ -55,7 +56,8 @@ def search_page(
     items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left.items()]
     drawn = [charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"]))]
     table = tables.for_page(tables.methods_table(methods, goal), "Methods")
-    ranked = tables.for_page(tables.finalists_table(finalists, goal), "Finalists")
+    rows = tables.finalists_table(finalists_frame(finalists, goal), goal)
+    ranked = tables.for_page(rows, "Finalists")
     if isinstance(mattered, str):
         importance = _note(mattered)
     else:
@@ -91,7 +93,7 @@ def _importance(name: str, study: optuna.Study) -> str:
 
 
 def _answer(winner: Finalist, goal: Goal, again: str) -> str:
-    row = tables.finalists_table([winner], goal).iloc[0]
+    row = tables.finalists_table(finalists_frame([winner], goal), goal).iloc[0]
     score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"

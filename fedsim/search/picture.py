@@ -1,17 +1,19 @@
-"""The figure of a search: every trial's metric over its bits, the front, the finalists."""
+"""The figure of a search: every trial's metric over its bits, the front, the finalists.
+
+Optuna's ``plot_pareto_front`` leaves out the trials that ended early and the methods' names, and
+its ``plot_optimization_history`` leaves out the bits; neither has the finalists' intervals.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isnan
 
 import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.methods import short
+from fedsim.search.methods import point_text, short
 from fedsim.show.chart import GREY, Axis, Chart, Marks
 from fedsim.show.figures import front_of, limit_of
 from fedsim.show.style import Look, label, method_looks
@@ -79,43 +81,16 @@ def chart(
     front = best_so_far(frame, goal)
     if len(front):
         marks.append(front_of(front["bits"], front["metric"], "front of the trials"))
-    stars = []
-    for place, final in enumerate(finalists, start=1):
-        if (mean := final.held.metric()).count:
-            half = 0.0 if isnan(mean.half) else mean.half
-            score = units.score(mean.value, goal.name)
-            stars.append(
-                Marks(
-                    x=[final.held.bits()],
-                    y=np.array([mean.value]),
-                    kind="points",
-                    size=9,
-                    low=np.array([mean.value - half]),
-                    high=np.array([mean.value + half]),
-                    look=Look("#000000" if final is winner else "#999999", 0, _STAR),
-                    name="winner, held-out samples" if final is winner else "",
-                    direct_label=False,
-                    texts=[
-                        f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
-                        f"{score} at {units.bits(final.held.bits())}"
-                    ],
-                )
-            )
-    marks += stars[::-1]  # the winner last: it lies on top
+    stars = [(k, f) for k, f in enumerate(finalists, start=1) if f.held.metric().count]
+    others_first = [pair for pair in stars if pair[1] is not winner][::-1]
+    won = [pair for pair in stars if pair[1] is winner]
+    marks += [_stars(others_first, "#999999", "finalist", goal)] if others_first else []
+    marks += [_stars(won, "#000000", "winner", goal)] if won else []  # the last lies on top
     ends = {"trial, validation samples": [False], "trial that was ended early": [True]}
     marks += [
         Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
         for name, hollow in ends.items()
     ]
-    if len(stars) > (winner is not None):
-        marks.append(
-            Marks(
-                kind="points",
-                look=Look("#999999", 0, _STAR),
-                size=9,
-                name="finalist, held-out samples",
-            )
-        )
     if goal.budget is not None:
         marks.append(limit_of(f"budget {units.round_bits(goal.budget)}"))
     if goal.target is not None:
@@ -134,13 +109,35 @@ def chart(
     )
 
 
+def _stars(finalists: Sequence[tuple[int, Finalist]], colour: str, name: str, goal: Goal) -> Marks:
+    """Held-out means of finalists and their intervals; each with its rank."""
+    means = [final.held.metric() for _, final in finalists]
+    y, half = np.array([m.value for m in means]), np.nan_to_num([m.half for m in means])
+    texts = [
+        f"finalist {rank}: {short(final.params['method'])}\nheld-out {goal.name} "
+        f"{units.score(final.held.metric().value, goal.name)} at {units.bits(final.held.bits())}"
+        for rank, final in finalists
+    ]
+    return Marks(
+        x=[final.held.bits() for _, final in finalists],
+        y=y,
+        kind="points",
+        size=9,
+        low=y - half,
+        high=y + half,
+        look=Look(colour, 0, _STAR),
+        name=f"{name}, held-out samples",
+        direct_label=False,
+        texts=texts,
+    )
+
+
 def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
     texts = []
     for row in rows.to_dict("records"):
-        point = {k: None if pd.isna(setting) else setting for k, setting in row.items()}
         score = units.score(row["metric"], goal.name)
         texts.append(
-            f"trial {row['trial']}: {point_text(point)}\n{goal.name} {score} at "
+            f"trial {row['trial']}: {point_text(row)}\n{goal.name} {score} at "
             f"{units.bits(row['bits'])}\n{row['why']}"
         )
     return Marks(

@@ -46,10 +46,7 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
         folder = out / "cells" / str(trial.user_attrs[CELL])
         ended = (folder / "summary.json").exists()
         curve = curves.read_curve(folder, goal.budget_of) if ended else None
-        point = goal.point(curve) if curve else None
-        if point is None and curve is not None and curve.bits:
-            point = curve.bits[-1], curve.metric[-1]
-        loss = goal.loss(curve) if curve else None
+        point = goal.shown(curve) if curve else None
         used = study.space.used(trial.params)
         rows.append(
             {
@@ -60,7 +57,7 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
                 **used,
                 "bits": point[0] if point else None,
                 "metric": point[1] if point else None,
-                "loss": loss,
+                "loss": goal.loss(curve) if curve else None,
                 "cell": trial.user_attrs[CELL],
             }
         )
@@ -70,43 +67,36 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
 
 def finalists(ranked: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     """A row per finalist in order of rank: its point, what its seeds came to, and its ties."""
-    rows = []
-    for rank, final in enumerate(ranked, start=1):
-        point = dict(final.params)
-        rows.append(
+    return pd.DataFrame(
+        [
             {
                 "rank": rank,
                 "tie": final.tie,
                 "trial": final.trial,
-                "method": short(point.pop("method")),
-                **point,
+                **final.params | {"method": short(final.params["method"])},
                 **_columns("validation", final.validated, goal),
                 **_columns("held_out", final.held, goal),
             }
-        )
-    return pd.DataFrame(rows)
+            for rank, final in enumerate(ranked, start=1)
+        ]
+    )
 
 
 def _columns(part: str, scores: SeedScores, goal: Goal) -> dict[str, Any]:
-    judged = [point for point in scores.points if point]
     metric = scores.metric()
-    seeds = {
-        f"{part}_seed{k}": point[1] if point else None for k, point in enumerate(scores.points)
-    }
     columns: dict[str, Any] = {
-        f"{part}_seeds": len(judged),
-        f"{part}_metric": metric.value,
-        f"{part}_half": metric.half,
-        f"{part}_bits": scores.bits(),
-        **seeds,
+        "seeds": metric.count,
+        "metric": metric.value,
+        "half": metric.half,
+        "bits": scores.bits(),
+        **{f"seed{k}": point[1] if point else None for k, point in enumerate(scores.points)},
     }
     if goal.target is not None:
         bits = scores.log_bits()
-        reached = isfinite(bits.value)
-        for end, side in (("low", -1), ("high", 1)):
-            bound = 10 ** (bits.value + side * bits.half) if reached else None
-            columns[f"{part}_bits_{end}"] = bound
-    return columns
+        for end, side in (("bits_low", -1), ("bits_high", 1)):
+            reached = isfinite(bits.value)
+            columns[end] = 10 ** (bits.value + side * bits.half) if reached else None
+    return {f"{part}_{name}": value for name, value in columns.items()}
 
 
 def methods(

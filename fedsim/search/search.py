@@ -1,8 +1,7 @@
 """The search from settings to results: which way of saving bits is best for a task."""
 
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,16 +16,15 @@ from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check_folder, check_sweep
-from fedsim.search import best, exploration, finals, record, tables
+from fedsim.search import best, record, tables
 from fedsim.search.exploration import Exploration, Limits, Say
-from fedsim.search.finals import Finalist
+from fedsim.search.finals import Finalist, Finals, winner
 from fedsim.search.goal import SATURATED, Goal
-from fedsim.search.methods import select_methods
+from fedsim.search.methods import point_text, select_methods
 from fedsim.search.page import search_page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
-from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
 from fedsim.settings import trust_check
 from fedsim.settings.config import RunConfig
@@ -36,9 +34,7 @@ from fedsim.settings.versions import read_settings_toml
 from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save, without_rc
 
-Follow = Callable[[Standings], AbstractContextManager[object]]
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
-_MOST = 0.5  # of the time, that finalists may be given
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
 
 
@@ -75,7 +71,7 @@ class SearchResult:
 
     def __repr__(self) -> str:
         """The result in a line."""
-        first = "nothing" if self.winner is None else exploration.point_text(self.winner.params)
+        first = "nothing" if self.winner is None else point_text(self.winner.params)
         return f"SearchResult({self.goal.words()}: {first}; {str(self.out)!r})"
 
     def _repr_html_(self) -> str:
@@ -83,7 +79,7 @@ class SearchResult:
         file = self.out / "search.png"
         picture = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
         methods = tables.methods_table(self.methods, self.goal)
-        ranked = tables.finalists_table(self.finalists, self.goal)
+        ranked = tables.finalists_table(record.finalists(self.finalists, self.goal), self.goal)
         return picture + tables.for_page(methods, "Methods") + tables.for_page(ranked, "Finalists")
 
 
@@ -100,7 +96,6 @@ def search(
     jobs: int = 1,
     ray_address: str | None = None,
     say: Say = print,
-    follow: Follow = nullcontext,
 ) -> SearchResult:
     """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
@@ -123,7 +118,6 @@ def search(
         jobs: runs at the same time, in processes forked from this one; 1 runs them in it.
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
-        follow: a context that may draw the candidates while the search goes on.
 
     Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
     message of every method; ``RunFailed`` where the time is over before any trial, or the disk is
@@ -162,18 +156,15 @@ def search(
     space.prepare()
     with lock.locked(out), journal(out), own_files(out, [base]):
         study = Study(space, out / "study.db", _name(space))
-        limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
-        standings = Standings(goal, limits.left)
-        with follow(standings):
-            Exploration(study, out, limits, say, standings).run(jobs, ray_address)
-            if not study.trials and limits.seconds is not None:
-                raise RunFailed(
-                    f"the time, {units.duration(limits.seconds)}, was over before a trial had "
-                    "ended; give more --time: the same folder goes on"
-                )
-            ranked, played = finals.run_bracket(
-                study, out, seeds, jobs, ray_address, limits, say, standings
+        finals = Finals(study, out, seeds, jobs, ray_address, limits, say)
+        limits.reserve = finals.reserve
+        Exploration(study, out, limits, say).run(jobs, ray_address)
+        if not study.trials and limits.seconds is not None:
+            raise RunFailed(
+                f"the time, {units.duration(limits.seconds)}, was over before a trial had ended; "
+                "give more --time: the same folder goes on"
             )
+        ranked, played = finals.run()
         study.seconds = limits.spent()
         with writing(out):
             return _written(study, ranked, played, left, out)
@@ -218,13 +209,6 @@ def _name(space: Space) -> str:
     return blake2b("/".join(parts).encode(), digest_size=8).hexdigest()
 
 
-def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
-    """The seconds that the finals will take: as many as are within their part of the time."""
-    if limit is None:
-        return 0.0
-    return min(_MOST * limit, finals.fit_bracket(study, out, seeds, jobs, _MOST * limit).needed)
-
-
 def _written(
     study: Study, ranked: list[Finalist], played: str, left: dict[str, str], out: Path
 ) -> SearchResult:
@@ -234,7 +218,7 @@ def _written(
     methods = record.methods(study, frame, ranked, out)
     few = record.too_few(frame, study.space.methods)
     shares = {} if few else record.importance(frame, goal)
-    first = finals.winner(ranked, goal)
+    first = winner(ranked, goal)
     write_text(out / "trials.csv", csv_text(frame))
     write_text(out / "methods.csv", csv_text(methods))
     write_text(out / "finalists.csv", csv_text(record.finalists(ranked, goal)))

@@ -39,6 +39,10 @@ EQUALS, TOOK = "equals", "took"
 """Attributes: what decides between trials of equal value (the less the better); its seconds."""
 
 
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
+"""What Optuna raises at a file whose content is another."""
+
+
 @contextmanager
 def journal(folder: Path) -> Iterator[None]:
     """Names the folder where the disk refuses the study's file in it: full, or read-only.
@@ -48,9 +52,7 @@ def journal(folder: Path) -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, DBAPIError) as error:
-        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-        refused = getattr(cause, "orig", None)
-        if not isinstance(refused, sqlite3.OperationalError):
+        if (refused := _refused(error)) is None:
             raise
         with writing(folder):
             raise OSError(str(refused)) from error
@@ -66,26 +68,18 @@ def storage_errors(file: Path) -> Iterator[None]:
         if os.path.lexists(file):
             check_file(file)
         yield
-    except (StorageInternalError, DBAPIError) as error:
-        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-        if isinstance(getattr(cause, "orig", None), sqlite3.OperationalError):
+    except (StorageInternalError, SQLAlchemyError, *_MALFORMED) as error:
+        if _refused(error) is not None:
             raise
-        raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
-    except (
-        SQLAlchemyError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        RecursionError,
-        ImportError,
-    ) as error:
-        raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise UsageError(f"{file} cannot be read: {reason}") from error
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+def _refused(error: Exception) -> sqlite3.OperationalError | None:
+    """What the disk refused; None: the error is another."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    refused = cause.orig if isinstance(cause, DBAPIError) else None
+    return refused if isinstance(refused, sqlite3.OperationalError) else None
 
 
 class Study:
@@ -117,25 +111,24 @@ class Study:
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """The space as Optuna has it."""
-        distributions: dict[str, BaseDistribution] = {
-            "method": CategoricalDistribution(self.space.methods),
-            "coder": CategoricalDistribution(CODERS),
+        choices = {"method": self.space.methods, "coder": CODERS, "downlink": self.space.downlinks}
+        limits = self.space.limits.items()
+        numbers: dict[str, BaseDistribution] = {
+            k: FloatDistribution(*v, log=True) for k, v in limits
         }
-        if self.space.downlinks:
-            distributions["downlink"] = CategoricalDistribution(self.space.downlinks)
-        for name, (low, high) in self.space.limits.items():
-            integer = name == "temporal"
-            distributions[name] = (
-                IntDistribution(int(low), int(high), log=True)
-                if integer
-                else FloatDistribution(low, high, log=True)
-            )
-        return distributions
+        low, high = map(int, self.space.limits["temporal"])
+        numbers["temporal"] = IntDistribution(low, high, log=True)
+        return {k: CategoricalDistribution(v) for k, v in choices.items() if v} | numbers
 
     @property
     def trials(self) -> list[FrozenTrial]:
         """Every trial that has ended, in order."""
         return [t for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()]
+
+    @property
+    def front(self) -> set[int]:
+        """The numbers of the trials that no other beats in one objective and equals in the rest."""
+        return {t.number for t in self._study.best_trials}
 
     @property
     def seconds(self) -> float:

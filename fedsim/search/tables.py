@@ -1,17 +1,15 @@
 """The search's tables as frames of texts, for the terminal and for the page."""
 
 from collections.abc import Sequence
-from math import isfinite, isnan
+from math import isnan
 from typing import Any
 
 import pandas as pd
 from rich.console import Group
 
 from fedsim.ground import units
-from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import NOT_REACHED, Goal
-from fedsim.search.methods import OWN_CODER, sent_down, short
-from fedsim.search.space import Params
+from fedsim.search.methods import point_texts
 from fedsim.show import markup
 from fedsim.show.layout import Column, terminal_table
 
@@ -29,23 +27,23 @@ METHODS_CAPTION = (
 )
 
 
-def finalists_table(finalists: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
-    """The finalists in order of rank."""
+def finalists_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
+    """The finalists in order of rank (``fedsim.search.record.finalists``)."""
     return _joined(
         [
             {
-                "": f"{rank} tie" if final.tie else str(rank),
-                **point_texts(final.params),
-                **_score_texts(final.validated, goal, "validation"),
-                **_score_texts(final.held, goal, "held-out"),
+                "": f"{row['rank']} tie" if row["tie"] else str(row["rank"]),
+                **point_texts(row),
+                **_score_texts(row, goal, "validation"),
+                **_score_texts(row, goal, "held_out"),
             }
-            for rank, final in enumerate(finalists, start=1)
+            for row in table.to_dict("records")
         ]
     )
 
 
 def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
-    """The methods, the best first; without a setting those of which no trial ended by itself."""
+    """The methods (``fedsim.search.record.methods``); a setting where a trial ended by itself."""
     rows = []
     for rank, row in enumerate(table.to_dict("records"), start=1):
         ended = not pd.isna(row["trial"])
@@ -86,44 +84,32 @@ def trials_table(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
     )
 
 
-def point_texts(params: Params) -> dict[str, str]:
-    """A point in texts: method, n, p, coder and rate; what not every search chooses, if it has."""
-    used: dict[str, Any] = {k: None if pd.isna(v) else v for k, v in params.items()}
-    texts = {
-        "method": short(used["method"]),
-        "n": f"{used['temporal']:.0f}",
-        "p": units.plain(used["gradient"]),
-        "coder": "" if used["coder"] == OWN_CODER else used["coder"],
-        "lr": units.plain(used["lr"]),
-    }
-    texts |= {"server lr": units.plain(used["server_lr"])} if "server_lr" in used else {}
-    return texts | ({"downlink": sent_down(used)} if "downlink" in used else {})
-
-
 def _joined(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
     """Rows as a frame, in which the longest row has the order of the columns."""
     longest: dict[str, str] = max(rows, key=len, default={})
     return pd.DataFrame(rows, columns=list(longest)).fillna("")
 
 
-def _score_texts(scores: SeedScores, goal: Goal, part: str) -> dict[str, str]:
+def _score_texts(row: dict[str, Any], goal: Goal, part: str) -> dict[str, str]:
     """The metric and the bits of a setting's seeds."""
-    reached, total = sum(p is not None for p in scores.points), len(scores.points)
-    names = f"{goal.name}, {part}", f"bits{', held-out' if part == 'held-out' else ''}"
-    if not reached:
-        none = "none", "not reached" if goal.target is not None else "none"
-        return dict(zip(names, none, strict=True))
-    metric = scores.metric()
-    half = "" if isnan(metric.half) else f" ± {units.score(metric.half, goal.name)}"
-    bits = units.bits(scores.bits())
-    if reached < total:
-        bits += f" ({reached} of {total} seeds)"
-    elif goal.target is not None:
-        logs = scores.log_bits()
-        if isfinite(logs.half):
-            low, high = (10 ** (logs.value + side * logs.half) for side in (-1, 1))
-            bits = f"{units.bits(10**logs.value)} ({units.bits(low)} to {units.bits(high)})"
-    return dict(zip(names, (f"{units.score(metric.value, goal.name)}{half}", bits), strict=True))
+    columns = {k.removeprefix(f"{part}_"): v for k, v in row.items() if k.startswith(part)}
+    reached, seeds = columns["seeds"], sum(name[:4] == "seed" for name in columns) - 1
+    metric, bits = "none", "none" if goal.target is None else "not reached"
+    if reached:
+        half = columns["half"]
+        metric = units.score(columns["metric"], goal.name)
+        metric += "" if isnan(half) else f" ± {units.score(half, goal.name)}"
+        bits = units.bits(columns["bits"])
+    low, high = (columns.get(f"bits_{end}") for end in ("low", "high"))
+    if 0 < reached < seeds:
+        bits += f" ({reached} of {seeds} seeds)"
+    elif low and high and not isnan(low):  # the mean of the logarithms, between its ends
+        bits = f"{units.bits((low * high) ** 0.5)} ({units.bits(low)} to {units.bits(high)})"
+    name = part.replace("_", "-")
+    return {
+        f"{goal.name}, {name}": metric,
+        f"bits{', held-out' if part == 'held_out' else ''}": bits,
+    }
 
 
 def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> Group:

@@ -286,11 +286,6 @@ def _energy(config: Settings, plan: Plan) -> None:
             f"{start} --strategy is {plan.strategy!r}: what workers send each other has no energy; "
             "give another strategy"
         )
-    if {SAMPLES, LOCAL_LOSS} & {*plan.draws.needs}:
-        raise UsageError(
-            f"{start} --sampler is {plan.sampler!r}: what it asks clients for has no energy; give "
-            "a sampler such as uniform or link(fastest)"
-        )
 
 
 def _sampler(config: Settings, plan: Plan) -> None:

@@ -122,7 +122,7 @@ class RunConfig(Settings):
 
     def filled(self) -> dict[str, Any]:
         """The settings on which a run's numbers depend, by flag, with every default filled in."""
-        from compressors.printing import message_text
+        from compressors.grammar import message_text
         from fedsim.settings import masks
         from fedsim.tasks.data import filesplits
 

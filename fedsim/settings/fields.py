@@ -447,7 +447,7 @@ class Network:
     text: str
 
     def __init__(self, preset: str = "", **settings: Any) -> None:
-        from compressors.calls import split_text
+        from compressors.grammar import split_text
         from fedsim.network import spec
 
         texts = split_text(spec.without_file(preset)) if preset else []

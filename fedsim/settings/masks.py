@@ -10,7 +10,7 @@ from math import isclose
 from typing import Any, TypeVar
 
 from compressors import text
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from compressors.whole import masking
 from fedsim.settings.fields import Settings
 from fedsim.settings.methods import recorded
@@ -118,15 +118,18 @@ def much_forgotten(configs: Iterable[Settings], plans: Iterable[Plan]) -> str:
     Example:
         >>> from fedsim import RunConfig
         >>> config = RunConfig(task="digits", method="sbc(0.1)", temporal=1)
-        >>> much_forgotten([config], [config.plan]).partition(":")[0]
-        'momentum masking forgets u = p / (n (1 - beta)) = 1 of the momentum per iteration'
+        >>> much_forgotten([config], [config.plan]).partition(" = ")[0]
+        'the momentum masking of sbc forgets u'
     """
-    shares = [momentum_share_forgotten(*one) for one in zip(configs, plans, strict=True)]
-    above = [share for share in shares if share > MUCH and not isclose(share, MUCH)]
+    pairs = [*zip(configs, plans, strict=True)]
+    shares = [(momentum_share_forgotten(*pair), pair[0].method) for pair in pairs]
+    above = [pair for pair in shares if pair[0] > MUCH and not isclose(pair[0], MUCH)]
     if not above:
         return ""
-    where = f", in {len(above)} of {len(shares)} runs more than {MUCH}" if len(shares) > 1 else ""
+    methods = ", ".join(dict.fromkeys(str(method).partition("(")[0] for _, method in above))
+    where = f", as in {len(above)} of {len(shares)} runs," if len(shares) > 1 else ""
     return (
-        f"momentum masking forgets u = p / (n (1 - beta)) = {max(above):.3g} of the momentum per "
-        f"iteration{where}: above {MUCH} that can cost accuracy; --momentum-masking off leaves it"
+        f"the momentum masking of {methods} forgets u = p / (n (1 - beta)) = {max(above)[0]:.3g} "
+        f"of the momentum per iteration; above {MUCH}{where} that can cost accuracy: "
+        "--momentum-masking off leaves it out"
     )

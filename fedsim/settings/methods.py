@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from compressors.whole import masking
 from compressors.whole.keepers import parts_of
 from fedsim.ground.errors import UsageError, comma

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from compressors.calls import Call, read_call, value
+from compressors.grammar import Call, read_call, value
 from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
@@ -79,7 +79,7 @@ def adopt_strategy(strategy: "str | Algorithm") -> "str | Algorithm":
     for f in fields(algorithm):
         if f.name in FLAGS:
             FLAGS[f.name].fitting(getattr(algorithm, f.name))
-    place = f"{of.__module__.removeprefix('strategies.algorithms.')}:{of.__qualname__}"
+    place = f"{of.__module__.removeprefix('strategies.')}:{of.__qualname__}"
     name = next((name for name, listed in ALGORITHMS.items() if listed == place), None)
     if name is None or algorithm.place:
         from strategies import Algorithm
@@ -170,8 +170,8 @@ def kind(name: str) -> "type[Algorithm]":
         >>> kind("dsgd").__name__
         'DSGD'
     """
-    file, class_name = ALGORITHMS[name].split(":")
-    cls: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[class_name]
+    module, class_name = ALGORITHMS[name].split(":")
+    cls: type[Algorithm] = vars(import_module(f"strategies.{module}"))[class_name]
     return cls
 
 

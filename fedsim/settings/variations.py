@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from fedsim.ground.errors import PlacedError, UsageError, unknown
 from fedsim.settings.config import SETTINGS, underscored, written
 from fedsim.settings.declarations import Setting

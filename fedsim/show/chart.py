@@ -20,6 +20,7 @@ _TIMES = (
     0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400 * 2, 86_400 * 20, 86_400 * 200,
     86_400 * 2000,
 )  # fmt: skip
+_ONE = {"60 s": "1 min", "60 min": "1 h"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Axis:
         """The text of a round value: `2 Mbit`, `10 min`, `100 kbit/s`."""
         if self.scale == "seconds":
             number, unit = units.duration(value * 1.000001).split()
-            return f"{float(number):g} {unit}"
+            return _ONE.get(text := f"{float(number):g} {unit}", text)
         if self.scale == "percent":
             return units.plain(value)
         return units.round_bits(value) + ("/s" if self.scale == "rates" else "")

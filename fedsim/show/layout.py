@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from compressors.printing import printable
+from compressors.grammar import printable
 
 _NUMBER = r"\d[\d.]*(?:e[-+]?\d+)?"
 _LETTERS = re.compile(rf"{_NUMBER}|.")

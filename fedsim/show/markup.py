@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
-from compressors.printing import printable
+from compressors.grammar import printable
 
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
@@ -77,6 +77,9 @@ def html(
     meanings: Sequence[str] = (),
 ) -> str:
     """An HTML table that scrolls sideways where it is wider than the page.
+
+    pandas' Styler writes an id and three classes per cell, which is 4.6 times the bytes for a page
+    of 400 trials, and has neither titles of headings nor classes of rows.
 
     Args:
         names: the C headings.

@@ -10,9 +10,8 @@ from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import Requirement, simulated_time
+from strategies.algorithms.requirements import Requirement, check_weighting, simulated_time
 from strategies.algorithms.staleness import Staleness, weight
-from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink
 
 BY_SAMPLES = "samples"

@@ -10,8 +10,9 @@ from typing import Any
 
 from torch.optim import SGD, Optimizer
 
-from compressors import Compressor
+from compressors import Compressor, ErrorFeedback, Flat, Identity, PerTensor, Pipeline
 from compressors.whole.feedback import leaves_out
+from compressors.whole.pipeline import Quantizer
 
 
 @dataclass(frozen=True)
@@ -211,3 +212,37 @@ def simulated_time(algorithm: object, setup: Setup) -> Unmet | None:
         reason = "orders updates by the clients' times, which must be the same in every run"
         return Unmet("simulated", reason, "times to compute, such as '4g, compute=20ms', no coding")
     return None
+
+
+def without_residuals(uplink: Compressor) -> Compressor:
+    """The compressor inside ``ef``; any other as it is. Both decode to the same values."""
+    return uplink.inner if isinstance(uplink, ErrorFeedback) else uplink
+
+
+def dense_quantizer(uplink: Compressor) -> Quantizer | None:
+    """How every entry is quantized; None unless all are, by one quantizer, and all are sent.
+
+    Example:
+        >>> from compressors import parse
+        >>> dense_quantizer(parse("ef(cnat(5, 0))"))
+        Natural(bits=5, top=0, rounding='random')
+        >>> dense_quantizer(parse("topk(0.1) | cnat")) is None
+        True
+    """
+    plain = without_residuals(uplink)
+    pipe = plain.codec if isinstance(plain, PerTensor | Flat) else None
+    if not isinstance(pipe, Pipeline) or pipe.sparsify != Identity():
+        return None
+    return pipe.quantize
+
+
+def check_weighting(weighting: str) -> None:
+    """Refuses a weighting that is neither ``uniform`` nor ``samples``.
+
+    Raises ``ValueError``, which names it.
+
+    Example:
+        >>> check_weighting("samples")
+    """
+    if weighting not in ("uniform", "samples"):
+        raise ValueError(f"weighting is {weighting!r}: give uniform or samples")

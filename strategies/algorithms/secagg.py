@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, State, Tensors, derive, text
 from compressors.bits import BitReader
-from compressors.whole.masked_integers import MASK, ROUND_SEED, MaskedIntegers
+from compressors.whole.masked_integers import MASK, ROUND_SEED, WEIGHT, MaskedIntegers
 from compressors.whole.memory import nest
 from strategies.algorithms.base import (
     Algorithm,
@@ -33,6 +33,7 @@ from strategies.algorithms.secagg_protocol import (
     without_masks,
 )
 from strategies.algorithms.shamir import SHARE_BYTES
+from strategies.algorithms.weighting import check_weighting
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel
 from strategies.channel.orders import Stateless
@@ -60,7 +61,8 @@ class MaskedMessages(MaskedIntegers):
         if not message.masked:
             raise PayloadError("secagg: a message without a mask; fedsim's own clients add one")
         integers = torch.from_numpy(message.integers)
-        bits.sent = {MASKED: integers.numel(), ROUND_SEED: 0}
+        entries = self.count(sum(x.numel() for x in template.values()))
+        bits.sent = {MASKED: entries, ROUND_SEED: 0}
         return {MASKED: integers, ROUND_SEED: torch.tensor([message.round_seed], device="cpu")}
 
 
@@ -71,6 +73,20 @@ def two_clients(algorithm: object, setup: Setup) -> Unmet | None:
     return None
 
 
+def sends_weights(algorithm: object, setup: Setup) -> Unmet | None:
+    """Messages hold the clients' weights where clients are weighted, and else none."""
+    method, weighting = setup.uplink, algorithm.weighting if isinstance(algorithm, SecAgg) else ""
+    assert isinstance(method, MaskedIntegers)
+    if weighting == "samples" and not method.weight:
+        weighted = replace(method, modulus=32, weight=min(12, 32 - method.bits))
+        reason = "weights by samples, and its messages have no bits of a weight"
+        return Unmet("uplink", reason, text(weighted))
+    if weighting == "uniform" and method.weight:
+        reason = "counts every client once, and its messages have bits of a weight"
+        return Unmet("uplink", reason, "weight=0, or weighting samples")
+    return None
+
+
 def sums_fit(algorithm: object, setup: Setup) -> Unmet | None:
     """Every sum over a cohort fits the modulus."""
     method = setup.uplink
@@ -78,9 +94,10 @@ def sums_fit(algorithm: object, setup: Setup) -> Unmet | None:
     needed = method.needed(setup.cohort or 2)
     if method.modulus >= needed:
         return None
+    weights = f" times weights of {method.weight}" if method.weight else ""
     reason = (
-        f"adds up {setup.cohort} integers of {method.bits} bits modulo 2**{method.modulus}, which "
-        f"do not fit: modulus {needed} at least"
+        f"adds up {setup.cohort} integers of {method.bits} bits{weights} modulo "
+        f"2**{method.modulus}, which do not fit: modulus {needed} at least"
     )
     instead = text(replace(method, modulus=needed)) if needed <= 32 else "fewer bits"
     return Unmet("uplink", reason, instead)
@@ -112,10 +129,13 @@ class PairwiseMasks(Client):
         keys = PublicKeys.read(bytes(delivery.settings[KEYS]))
         method = delivery.uplink
         assert isinstance(method, MaskedIntegers)
-        count = method.count(sum(x.numel() for x in result.update.values()))
+        count = method.integer_count(sum(x.numel() for x in result.update.values()))
         mask = torch.from_numpy(client_mask(secrets, job.client, keys, count).astype(np.int64))
         round_seed = torch.tensor(round_seed_of(delivery.seed, delivery.round), device="cpu")
-        return ClientUpdate(result.update, nest(MASK, {MASK: mask, ROUND_SEED: round_seed}))
+        memory = {MASK: mask, ROUND_SEED: round_seed}
+        if method.weight:
+            memory[WEIGHT] = torch.tensor(delivery.samples, device="cpu")
+        return ClientUpdate(result.update, nest(MASK, memory))
 
 
 def round_seed_of(seed: int, round_number: int) -> int:
@@ -129,21 +149,24 @@ class SecAgg(Algorithm):
 
         y_u = q_u + PRG(b_u) + sum_{v < u} PRG(s_uv) - sum_{v > u} PRG(s_uv)  mod 2^modulus
         z = sum_{u in U} y_u - sum_{u in U} PRG(b_u) + sum_{u in U, v in D} +-PRG(s_uv)
-        w' = w + s z / |U|
+        w' = w + s z / |U|                       (weighting = uniform)
+        w' = w + s (sum_{u in U} n_u q_u) / (sum_{u in U} n_u)      (weighting = samples)
 
     Here q_u are the integers that client u makes of its update by ``secagg(bits, clip, modulus)``
     and s the value of 1; b_u is the seed of the client's own mask and s_uv the key that u and v
     agree on. U are the clients whose integers came and D those that dropped out: of a client in U
-    the others' shares give b_u, of one in D its private key, so z is the sum of q_u over U. Every
-    client counts once. Clients and server are simulated in one process, where each uses the bytes
-    that it is sent and no others (``secagg_protocol``); secrets follow from the run's seed.
+    the others' shares give b_u, of one in D its private key, so z is the sum of q_u over U. With
+    ``weighting`` samples a client sends n_u q_u and its number of samples n_u, both masked. Clients
+    and server are simulated in one process, where each uses the bytes that it is sent and no others
+    (``secagg_protocol``); secrets follow from the run's seed.
 
     Args:
         threshold: more than this share of a round's clients must send their integers, two at
             least; 0 <= threshold < 1. It is also how many must put their shares together to
             see a secret.
+        weighting: ``uniform``, or ``samples``, for which the method has ``weight`` bits.
 
-    Raises ``ValueError`` for another threshold. A round with fewer replies raises
+    Raises ``ValueError`` for another threshold or weighting. A round with fewer replies raises
     ``TooFewReplies``.
 
     Source: Bonawitz et al. 2017 (Practical secure aggregation for privacy-preserving machine
@@ -162,6 +185,7 @@ class SecAgg(Algorithm):
     method_example: ClassVar[str] = "secagg(16, 0.5, 24)"
     requires: ClassVar[tuple[Requirement, ...]] = (
         two_clients,
+        sends_weights,
         sums_fit,
         no_late_sums,
         no_norm_bound,
@@ -172,8 +196,10 @@ class SecAgg(Algorithm):
         "the secrets of its clients follow from the run's seed, which the server has"
     )
     threshold: float = 0.5
+    weighting: str = "uniform"
 
     def __post_init__(self) -> None:
+        check_weighting(self.weighting)
         if not 0 <= self.threshold < 1:
             raise ValueError(f"threshold is {self.threshold}: 0 <= threshold < 1")
 
@@ -183,7 +209,7 @@ class SecAgg(Algorithm):
 
     def reads(self, uplink: Compressor) -> Compressor:
         assert isinstance(uplink, MaskedIntegers)
-        return MaskedMessages(uplink.bits, uplink.clip, uplink.modulus, uplink.p)
+        return MaskedMessages(uplink.bits, uplink.clip, uplink.modulus, uplink.p, uplink.weight)
 
     def sides(self, seed: int) -> tuple[Side, ...]:
         return (KeyExchange(seed, self.threshold),)
@@ -195,7 +221,7 @@ class SecAgg(Algorithm):
         assert isinstance(method, MaskedIntegers)
         keys = PublicKeys.read(info.side_payloads[next(iter(uplinks))][KEYS])
         round_seed = round_seed_of(info.seed, info.number) if method.p < 1 else 0
-        total = np.zeros(method.count(sum(x.numel() for x in model.values())), np.uint32)
+        total = np.zeros(method.integer_count(sum(x.numel() for x in model.values())), np.uint32)
         for client, up in uplinks.items():
             if int(up.update[ROUND_SEED]) != round_seed:
                 raise ValueError(f"client {client} sent other entries than the round's")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compressors.calls import read_call
+from compressors.grammar import read_call
 
 _FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
 

@@ -60,7 +60,7 @@ class Delivery:
     ``settings``: of the message; ``first``: whether the client remembers nothing of this channel;
     ``ack``: the method's memory, and whether the client's previous message was applied; ``base``:
     the model, with the tensors of ``directions``; ``uplink``: how the client answers; ``seed``: of
-    the run.
+    the run; ``samples``: the client's number of training samples.
     """
 
     weights: State
@@ -71,6 +71,7 @@ class Delivery:
     base: State = field(default_factory=dict)
     uplink: Compressor = Raw()
     seed: int = 0
+    samples: int = 1
 
     @property
     def round(self) -> int:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compressors import Compressor, UpdateError
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from compressors.whole.tied import Tied
 from strategies.channel.side_payloads import CHARGES
 
@@ -224,8 +224,9 @@ def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:
         if not is_float(array):
             raise UpdateError(
                 f"array {name!r} is {array.dtype}: a model's parameters are floats. Buffers, such "
-                "as BatchNorm's statistics, are not part of an update: name them to client_mod "
-                "(buffers=), start with the parameters alone, and give the strategy Buffers"
+                "as BatchNorm's statistics, are not part of an update: name them at both ends, "
+                "client_mod(..., buffers=dict(model.named_buffers())) and Compressed(..., "
+                "buffers=Buffers(dict(model.named_buffers())))"
             )
     return to_tensors(arrays)
 

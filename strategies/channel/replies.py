@@ -9,8 +9,8 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor
+from compressors.grammar import printable
 from compressors.message import read_message
-from compressors.printing import printable
 from strategies.channel.acknowledge import read_outcome
 from strategies.channel.app_checks import cure
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get

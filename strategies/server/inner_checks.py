@@ -28,7 +28,7 @@ from flwr.serverapp.strategy import (
 from torch import Tensor
 
 from compressors import Compressor, Packet, State, compress
-from compressors.printing import message_text
+from compressors.grammar import message_text
 from strategies.channel.payload import OURS, lazy_arrays
 from strategies.channel.traffic import Uplink
 from strategies.server.base import ChannelStrategy

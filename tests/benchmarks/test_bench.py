@@ -2,8 +2,6 @@
 
 import importlib
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,15 +36,6 @@ def compare() -> Iterator[Any]:
     yield from loaded("compare")
 
 
-@pytest.fixture
-def place(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty table and a page of its own."""
-    monkeypatch.setattr(bench, "TABLE", tmp_path / "bench.csv")
-    monkeypatch.setattr(bench, "PAGE", tmp_path / "page.md")
-    (tmp_path / "page.md").write_text("# Speed\n\n<!-- table: bench -->\n<!-- end -->\n")
-    return tmp_path
-
-
 def test_the_page_is_what_the_csv_says(bench: Any) -> None:
     text = bench.PAGE.read_text(encoding="utf-8")
     same = text == bench.page(text, bench.read())
@@ -70,78 +59,11 @@ def test_targets_in_the_csv_are_those_of_the_rows(bench: Any) -> None:
             assert float(row["target"]) == goal.target and row["processor"]
 
 
-def test_a_pass_goes_on_where_it_was_broken_off(
-    bench: Any, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[str] = []
-
-    def measured(part: str, limit: int) -> list[dict[str, str]]:
-        asked.append(part)
-        if part == "round" and len(asked) < 3:
-            raise RuntimeError("it took more than 180 s")
-        work = next(goal.work for goal in bench.GOALS if goal.part == part)
-        return [
-            dict.fromkeys(bench.FIELDS, "")
-            | bench.told({"work": work, "value": 1.5})
-            | {
-                "part": part,
-                "commit": bench.commit(),
-                "measured": "2199-01-01 00:00",
-                "processor": bench.environment.describe_environment()["processor"],
-                "load": "0.1",
-            }
-        ]
-
-    monkeypatch.setattr(bench, "measured", measured)
-    with pytest.raises(SystemExit, match="failed: round"):
-        bench.main(["--parts", "round", "first"])
-    bench.main(["--parts", "round", "first"])
-    assert asked == ["round", "first", "round"]
-    assert [row["part"] for row in bench.read()] == ["round", "first"]
-    page = (place / "page.md").read_text()
-    assert "| 1.16 | at most 1.04 | 1.5 | no |" in page and "| at most 6 | 1.5 | yes |" in page
-    bench.main(["--parts", "first", "--again"])
-    assert asked[-1] == "first" and "measured already" in capsys.readouterr().out
-
-
 def test_a_part_that_fails_says_why(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     child = SimpleNamespace(returncode=1, communicate=lambda timeout: ("no such file", None))
     monkeypatch.setattr(bench.subprocess, "Popen", lambda *given, **more: child)
     with pytest.raises(RuntimeError, match="no such file"):
         bench.measured("round")
-
-
-def test_a_straight_line_is_found(bench: Any) -> None:
-    sizes = importlib.import_module("sizes")
-    n = [10.0**k for k in range(4, 9)]
-    assert max(map(abs, sizes.line_through(n, [5000 + 2 * x for x in n]))) < 1e-9
-    bent = sizes.line_through(n, [*(2 * x for x in n[:4]), 4 * n[4]])
-    assert max(bent) == bent[4] > 0.1
-
-
-def test_a_family_is_a_process_with_its_children(bench: Any) -> None:
-    measuring = importlib.import_module("measuring")
-    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as child:
-        while len(measuring.family_of(child.pid)) < 2:
-            assert child.poll() is None
-        assert child.pid in measuring.family_of(os.getpid())
-        measuring.end_family(child.pid)
-
-
-def test_a_peer_that_cannot_be_installed_is_named(
-    compare: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    environments = importlib.import_module("peers.environments")
-    monkeypatch.setattr(environments, "FOLDER", tmp_path / "peers")
-    never = environments.newer_python
-    monkeypatch.setattr(environments, "newer_python", lambda least: never((3, 99)))
-    assert "make peers" in environments.ENVIRONMENTS["blazefl"].missing
-    environments.main(["--only", "blazefl"])
-    assert "blazefl: left out: no Python of" in capsys.readouterr().out
-    assert not [one for one in compare.contenders() if one.environment == "blazefl"]
 
 
 def runner(compare: Any, name: str, losses: list[float], lossy: bool = False) -> Any:

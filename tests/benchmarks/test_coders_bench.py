@@ -61,12 +61,6 @@ def test_every_work_is_timed_and_printed(bench: Any, tmp_path: Path, capsys) -> 
     assert "30 ms where" in printed and "the next 0.25 ms" in printed
 
 
-@pytest.mark.slow
-def test_a_second_process_compiles_nothing(bench: Any) -> None:
-    first, second = bench.first_encodes()
-    assert first["compiled"] > 0 and second["compiled"] == 0
-
-
 def test_peers_write_the_same_bits(bench: Any, works: Any) -> None:
     peers = sys.modules["coder_peers"]
     indices = works.random_positions(5000, 0.1)
@@ -82,17 +76,6 @@ def test_peers_write_the_same_bits(bench: Any, works: Any) -> None:
         "101000",
         "10100100000",
     ]
-
-
-def test_inputs_are_what_they_say(works: Any) -> None:
-    for p in (0.01, 0.03):
-        n = 1 << 18
-        random, crowded = works.random_positions(n, p), works.crowded_positions(n, p)
-        for positions in (random, crowded):
-            assert np.all(np.diff(positions) > 0) and positions[-1] < n
-            assert abs(positions.size / n - p) < 0.15 * p
-        spread = [np.bincount(x // 512, minlength=512).std() for x in (random, crowded)]
-        assert spread[1] > 3 * spread[0]
 
 
 def test_a_coder_that_errs_is_refused(works: Any, monkeypatch) -> None:

@@ -69,9 +69,3 @@ def test_the_memory_of_a_message() -> None:
     if told == "unknown":
         pytest.skip("this system does not tell a process its peak of memory")
     assert 1.9 < float(told) < 2.2
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_a_first_message_compiles(bench: Any) -> None:
-    assert 0 < bench.compiling("raw") < 600

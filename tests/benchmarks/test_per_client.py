@@ -31,10 +31,3 @@ def test_the_cost_of_a_client_is_printed(bench, monkeypatch, capsys):
     monkeypatch.setattr(bench, "measure", lambda run, profiles: bench.Cost(812.4, 0.6543))
     bench.main(["--clients", "3", "--rounds", "2"])
     assert "| per client and round | 812 | 0.654 |" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("flag", ["--clients", "--rounds"])
-def test_no_clients_and_no_rounds_are_refused(bench, flag):
-    with pytest.raises(SystemExit) as error:
-        bench.main([flag, "0"])
-    assert error.value.code == 2

@@ -1,6 +1,5 @@
 """What a caller's memory, names, numbers and modes of torch must not change, for every method."""
 
-import ast
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -15,10 +14,9 @@ from torch import Tensor
 
 from compressors import State, UpdateError, compress, decompress, parse, text, to_json
 from compressors.base import derive
+from compressors.grammar import fingerprint
 from compressors.message import Upload, compress_all
-from compressors.printing import fingerprint
 from tests.support.generators import METHODS, same_bits, whole_numbers
-from tests.support.markdown import ROOT
 
 Way = Callable[[dict[str, Tensor]], Mapping[str, Tensor]]
 
@@ -133,33 +131,6 @@ def _in_mode(
             assert all(x.device.type == "cpu" for x in tensors)
             found.append((packet.payload, kinds, _values(tensors)))
     return found
-
-
-FACTORIES = {
-    "zeros", "ones", "empty", "full", "tensor", "arange", "linspace", "logspace", "eye", "rand",
-    "randn", "randint", "randperm", "as_tensor", "asarray", "scalar_tensor", "empty_strided",
-}  # fmt: skip
-FLOATS = FACTORIES - {"tensor", "arange", "randint", "randperm", "as_tensor", "asarray"}
-AS_TORCH = {"strategies/client_optimizers.py"}
-"""torch's own optimizers with a quicker step: their tensors are where torch's would be."""
-
-
-@pytest.mark.parametrize("package", ["compressors", "strategies"])
-def test_new_tensors_say_where_they_lie_and_what_they_hold(package: str) -> None:
-    """Else the caller's ``set_default_device`` and ``set_default_dtype`` say it."""
-    silent = []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-                continue
-            made, said = call.func, {keyword.arg for keyword in call.keywords}
-            if ast.unparse(made.value) != "torch" or made.attr not in FACTORIES or None in said:
-                continue
-            needed = {"device"} | ({"dtype"} if made.attr in FLOATS else set())
-            if needed - said and name not in AS_TORCH:
-                silent.append(f"{name}:{call.lineno}: {ast.unparse(call)}")
-    assert not silent
 
 
 class Odd(str):

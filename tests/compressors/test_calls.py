@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors.calls import Call, read_call, split_text, value
+from compressors.grammar import Call, read_call, split_text, value
 
 
 def test_a_call_is_a_name_with_arguments_and_named_arguments() -> None:

@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 
 from compressors import ALL, UpdateError, compress, parse, text
-from tests.support.examples import asked_of
 from tests.support.generators import (
     DEVICES,
     METHODS,
     decoded,
     moved,
     same_bits,
-    updates,
     whole_numbers,
 )
 from tests.support.traits import frame_bits, keeps_single_entries, only_plain, scales_up
@@ -188,17 +186,3 @@ def test_a_residual_that_overflows_is_refused_by_name(method: str) -> None:
     with pytest.raises(UpdateError, match="tensor 'w' and its memory overflow float32"):
         for _ in range(300):
             _, memory = compress(parse(method), update, memory)
-
-
-@pytest.mark.parametrize("p", [0.001, 0.01, 0.1, 0.5, 0.9, 1.0])
-@asked_of(updates())
-def test_topk_contracts(p: float, update: dict[str, Tensor]) -> None:
-    """||x - C(x)||^2 <= (1 - k/n) ||x||^2: the k largest carry at least their share."""
-    compressor = parse(f"topk({p}) | float32 | golomb")
-    packet, _ = compress(compressor, update)
-    for name, x in update.items():
-        n = x.numel()
-        k = min(n, max(1, round(p * n)))
-        lost = (x.double() - packet.sent[name].decoded.double()).square().sum()
-        share = 1 - k / n if n else 0.0
-        assert float(lost) <= share * float(x.double().square().sum()) * (1 + 1e-12)

@@ -15,14 +15,13 @@ _YEAR = re.compile(r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)")
 
 def rows() -> Iterator[tuple[str, str, str]]:
     """Name, kind and docstring of each row that a class or a function of this package makes."""
-    for table in ("catalogue.py", "recent.py"):
-        for node in ast.walk(ast.parse((PACKAGE / table).read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Row":
-                continue
-            cells = [str(c.value) if isinstance(c, ast.Constant) else "" for c in node.args[:3]]
-            equation = cells[2].startswith(f"{cells[0]}(")  # of a method: its formula
-            if cells[1] in KINDS and not equation:
-                yield cells[0], cells[1], docstring(*cells[2].split(":"))
+    for node in ast.walk(ast.parse((PACKAGE / "catalogue.py").read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Row":
+            continue
+        cells = [str(c.value) if isinstance(c, ast.Constant) else "" for c in node.args[:3]]
+        equation = cells[2].startswith(f"{cells[0]}(")  # of a method: its formula
+        if cells[1] in KINDS and not equation:
+            yield cells[0], cells[1], docstring(*cells[2].split(":"))
 
 
 def docstring(module: str, name: str) -> str:

@@ -24,14 +24,14 @@ TESTS = [
 USED = """
 import torch
 from compressors import compress, decompress, parse, text
-from compressors.theory_tables import TABLES
+from fedsim.measure.theory.tables import THEORY_TABLES
 update = {"w": torch.tensor([[0.1, -0.7, 0.5], [0.0, 2.0, 0.2]])}
 method = parse("outliers(0.75) | float32 | golomb")
 packet, _ = compress(method, update)
 wanted = torch.tensor([[0.0, -0.7, 0.0], [0.0, 2.0, 0.0]])  # above 0.75 * 0.893
 assert torch.equal(decompress(method, packet.payload, template=update)["w"], wanted)
 assert text(method) == "per_tensor(outliers(0.75) | float32 | golomb)"
-row = next(row for row in TABLES["bounds"].rows(1000) if row["name"] == "outliers")
+row = next(row for row in THEORY_TABLES["bounds"].rows(1000) if row["name"] == "outliers")
 assert row["class"] == "unknown" and row["note"] == "no rule known of outliers(3)"
 """
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from compressors import BitWriter, Compressor, PayloadError, compress, decompress, parse
-from compressors.printing import fingerprint
+from compressors.grammar import fingerprint
 from tests.support.generators import METHODS
 
 SHAPE = (1 << 10, 1 << 12)

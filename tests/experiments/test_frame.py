@@ -1,6 +1,7 @@
 """The frame of experiments: what ``--only`` chooses, what is written, and what may be imported."""
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from compressors import ROWS
 from experiments.common.frame import Asked, Experiment, Shown
 from fedsim import Results, UsageError
+from strategies.algorithms import ALGORITHMS
 from tests.support.markdown import ROOT
 
 FOLDERS = ("common", *sorted(path.parent.name for path in ROOT.glob("experiments/*/run.py")))
@@ -81,6 +84,7 @@ OPEN = {
     "fedsim.show",
     "fedsim.federation",
     "fedsim.ground.files",
+    "fedsim.measure.theory",
     "fedsim.network",
     "fedsim.search",
     "fedsim.show.plot",
@@ -107,10 +111,21 @@ def test_an_experiment_imports_what_is_exported_and_nothing_sideways(folder: str
             package = module.split(".")[0]
             if package == "experiments":
                 assert module.startswith("experiments.common."), (path, module)
-            if package == "fedsim":
+            if package == "fedsim" and not module.startswith("fedsim.measure.theory."):
                 assert module in OPEN, (path, module)
                 known = getattr(import_module(module), "__all__", None)
                 assert known is None or name in known, (path, module, name)
-            if package == "compressors" and not module.startswith("compressors.theory"):
+            if package == "compressors":
                 assert module == "compressors", (path, module)
                 assert name in import_module(module).__all__, (path, name)
+
+
+def test_two_experiments_use_nothing_of_contrib() -> None:
+    contrib = {name for name, place in ALGORITHMS.items() if place.startswith("contrib.")}
+    contrib |= {row.name for row in ROWS if row.contrib}
+    users: dict[str, set[str]] = {name: set() for name in contrib}
+    for path in ROOT.glob("experiments/*/**/*.py"):
+        words = re.findall(r"\b\w+(?=[(\"'])", path.read_text(encoding="utf-8"))
+        for name in contrib.intersection(words):
+            users[name].add(path.relative_to(ROOT).parts[1])
+    assert any(users.values()) and [name for name in users if len(users[name]) > 1] == []

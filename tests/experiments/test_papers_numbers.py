@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from compressors.theory_tables import TABLES
+from fedsim.measure.theory.tables import THEORY_TABLES
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
@@ -52,14 +52,16 @@ def test_table_2_of_sbc(task: str) -> None:
 @pytest.mark.parametrize("name", ["sbc1", "sbc2", "sbc3"])
 def test_table_1_of_sbc_has_the_ranges_of_table_2(name: str) -> None:
     paper = experiment("sbc-table2", "rows").PAPER
-    (row,) = [row for row in TABLES["tableI"].rows(0) if row["method"] == f"SBC ({name[-1]})"]
+    (row,) = [
+        row for row in THEORY_TABLES["tableI"].rows(0) if row["method"] == f"SBC ({name[-1]})"
+    ]
     low, high = map(int, row["printed"].split("-"))
     ratios = [rows[name][1] for rows in paper.values()]
     assert low == min(ratios) and high == max(ratios)
 
 
 def test_table_1_of_sbc() -> None:
-    by_method = {row["method"]: row["printed"] for row in TABLES["tableI"].rows(0)}
+    by_method = {row["method"]: row["printed"] for row in THEORY_TABLES["tableI"].rows(0)}
     names = [
         "baseline",
         "dense quantization (signSGD, TernGrad, QSGD)",

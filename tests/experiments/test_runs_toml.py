@@ -221,36 +221,6 @@ def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed
     assert lines[-1].startswith("Settings: ")
 
 
-def test_a_dry_run_of_only_some_rows(typed: Typed) -> None:
-    arguments = ("experiment", "sbc-table2", "--only", "mnist_lenet5", "--dry-run", "--out", "out")
-    assert typed(*arguments).code == 0
-    assert [*Path("out").iterdir()] == [Path("out/mnist_lenet5")]
-    written, committed = (
-        {
-            cell.name: cell.config.digest
-            for cell in cells_from_toml(folder / CELLS_FILE, trust_code=True)
-        }
-        for folder in (Path("out/mnist_lenet5"), HOME / "sbc-table2" / "results" / "mnist_lenet5")
-    )
-    assert written == committed
-
-
-def test_a_dry_run_takes_no_runs_over(typed: Typed) -> None:
-    beside = Path("sbc-matrix-smoke/digits/cells/dense-n1-p1")
-    beside.mkdir(parents=True)
-    (beside / "summary.json").write_text("{}")
-    out = Path("sbc-curves-smoke")
-    said = typed("experiment", "sbc-curves", "--scale", "smoke", "--dry-run", "--out", out)
-    assert said.code == 0, said.err
-    assert [f.name for f in out.rglob("*") if f.is_file()] == [CELLS_FILE]
-
-
-def test_a_dry_run_of_what_is_chosen_on_the_way_says_how_much_there_is(typed: Typed) -> None:
-    said = typed("experiment", "like-for-like", "--dry-run", "--scale", "smoke")
-    assert said.code == 0 and "6 methods at budgets, 48 trials" in said.out
-    assert "12 final runs" in said.out and not [*Path.cwd().iterdir()]
-
-
 @pytest.mark.parametrize("name", sorted(ALL - {*LISTED, "like-for-like"}))
 def test_a_dry_run_of_what_has_no_cells_is_refused(name: str, typed: Typed) -> None:
     said = typed("experiment", name, "--dry-run", "--scale", "smoke")

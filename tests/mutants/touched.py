@@ -21,8 +21,8 @@ TESTS = (
        "commands", "engines", "deploy", "samplers", "show", "tasks", "measure")),
     "tests/fedsim/test_docstrings.py", "tests/strategies", "tests/compressors/whole",
     "tests/compressors/test_bits.py",
-    "tests/compressors/test_contract.py", "tests/compressors/test_contract_modes.py",
-    "tests/compressors/test_golden.py", "tests/compressors/test_hostile.py",
+    "tests/compressors/test_contract.py", "tests/compressors/test_golden.py",
+    "tests/compressors/test_hostile.py",
 )  # fmt: skip
 """The quick tests of the rooms that are broken, the cheapest rooms first."""
 

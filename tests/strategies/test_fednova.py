@@ -32,12 +32,6 @@ def test_by_hand() -> None:
     assert average_normalized(ups, {0: 6, 1: 2})["w"].item() == pytest.approx(3 * (1 / 6 + 4.5))
 
 
-def test_with_equal_iterations_it_is_the_mean_by_samples() -> None:
-    ups = {0: uplink(4.0, 100), 1: uplink(-8.0, 300), 2: uplink(1.0, 100)}
-    found = average_normalized(ups, dict.fromkeys(ups, 7))
-    assert found["w"].tolist() == pytest.approx(average(ups, "samples")["w"].tolist())
-
-
 def test_a_round_of_a_run(tmp_path: Path) -> None:
     """Rebuilt from the stored messages and the n that clients.parquet says."""
     import pandas as pd

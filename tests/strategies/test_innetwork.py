@@ -10,7 +10,7 @@ import torch
 
 from compressors import Natural, Switch, compress, parse
 from strategies import AccumulatorOverflow, DelayedDSGD, InNetwork, natural_code
-from strategies.algorithms.innetwork import summed
+from strategies.contrib.innetwork import summed
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 
 Update = dict[str, torch.Tensor]

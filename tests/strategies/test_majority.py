@@ -10,7 +10,7 @@ from compressors import compress, decompress, derive, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
 from strategies import DelayedDSGD, Majority, vote_code
-from strategies.algorithms.majority import vote
+from strategies.contrib.majority import vote
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 
 SIGN = parse("sign(0.5)")

@@ -21,7 +21,6 @@ from strategies import (
     MARINA,
     Algorithm,
     DelayedDSGD,
-    FedAsync,
     FedBuff,
     FetchSGD,
     Gradients,
@@ -35,10 +34,10 @@ from strategies import (
     average,
     build,
 )
-from strategies.algorithms import majority
-from strategies.algorithms.fetchsgd import Tables
-from strategies.algorithms.marina import dense
 from strategies.channel.traffic import average_buffers
+from strategies.contrib import majority
+from strategies.contrib.fetchsgd import Tables
+from strategies.contrib.marina import dense
 from tests.support.runs import small
 
 
@@ -70,17 +69,6 @@ def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
 # --- the mean -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("weighting", "models"), [("uniform", [6.0, 7.0]), ("samples", [7.0, 7.5])]
-)
-def test_the_mean_uniform_and_by_samples(weighting: str, models: list[float]) -> None:
-    """4 of 1 sample and 8 of 3: 6, or (4 + 24) / 4 = 7. Then 3 of 1 and -1 of 1: 1. Then by
-    samples 2 of 1 and 0 of 3 are 0.5."""
-    strategy = ruled(DSGD(weighting))
-    assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(8.0, samples=3)}) == models[:1]
-    assert moves(strategy, 2, {0: up(2.0, samples=1), 1: up(0.0, samples=3)}) == models[1:]
-
-
 def test_of_a_cohort_the_mean_is_over_those_that_came() -> None:
     """One of four clients: its whole update; one that does not say its samples counts as one."""
     strategy = opened(DelayedDSGD(Raw(), clients=4))
@@ -107,30 +95,7 @@ def test_metrics_are_means_of_what_all_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert dict(strategy.advance([])) == {"a": 2.0}
 
 
-def test_fednova_by_hand() -> None:
-    """Samples 1 and 3, iterations 2 and 6: (0.5 + 4.5) (4 / 2 / 4 + 6 / 6 * 3 / 4) = 5 * 1.25.
-
-    With 4 and 4 iterations, and where nothing is ordered, it is the mean by samples, 22 / 4 = 5.5.
-    """
-    strategy = ruled(DSGD("nova"))
-    ups = {0: up(4.0, samples=1), 1: up(6.0, samples=3)}
-    asked: tuple[dict[int, int], ...] = ({0: 2, 1: 6}, {0: 4, 1: 4}, {})
-    for counts, model in zip(asked, (6.25, 11.75, 17.25), strict=True):
-        strategy.channel.iterations = counts
-        assert moves(strategy, 1, ups) == [model]
-
-
 # --- momentum and optimizers at the server ------------------------------------------------------
-
-
-def test_nesterov_by_hand() -> None:
-    """Rate 1/2, momentum 1/2. Mean 4: v = 4, the step (4 + 2) / 2 = 3. Mean 2: v = 2 + 2 = 4, the
-    step (2 + 2) / 2 = 2. Mean 0: v = 2, the step (0 + 1) / 2 = 0.5."""
-    strategy = ruled(Nesterov(server_lr=0.5, momentum=0.5))
-    assert moves(strategy, 1, {0: up(3.0), 1: up(5.0)}) == [3]
-    assert moves(strategy, 2, {0: up(0.0), 1: up(4.0)}) == [5]
-    assert moves(strategy, 3, {0: up(0.0)}) == [5.5]
-    assert (Nesterov().server_lr, Nesterov().momentum) == (0.7, 0.9)
 
 
 def test_nesterov_by_samples() -> None:
@@ -144,18 +109,6 @@ def test_nesterov_of_unlike_iterations() -> None:
     strategy = ruled(Nesterov("nova", server_lr=1.0, momentum=0.0))
     strategy.channel.iterations = {0: 2, 1: 6}
     assert moves(strategy, 1, {0: up(4.0, samples=1), 1: up(6.0, samples=3)}) == [6.25]
-
-
-def test_an_optimizer_s_step_by_hand() -> None:
-    """SGD of rate 1/2 and momentum 1/2, the rate half as large in round 2.
-
-    Gradient 4: b = 4, the model -2. Gradient 2: b = 2 + 2 = 4, the step 4 / 4: -3.
-    """
-    strategy = ruled(
-        Gradients(optimizer=partial(SGD, lr=0.5, momentum=0.5), factor=lambda number: 1 / number)
-    )
-    assert moves(strategy, 1, {0: up(3.0), 1: up(5.0)}) == [-2]
-    assert moves(strategy, 2, {0: up(1.0), 1: up(3.0)}) == [-3]
 
 
 @pytest.mark.parametrize(("unused", "model"), [(frozenset[str](), -1.0), (frozenset("w"), -2.0)])
@@ -378,18 +331,6 @@ class Coming:
         return None if delta is None else delta["w"].tolist()
 
 
-def test_fedbuff_by_hand() -> None:
-    """Two updates a step, rate 1/2, weights 1 / (1 + s): 4 / 4 and 8 / 8 sum to 2.
-
-    The mean is over the number of updates. The next two begin anew: 2 / 4 and 2 / 4.
-    """
-    coming = Coming(FedBuff(2, "polynomial(1)", server_lr=0.5))
-    assert coming.step(4.0, 0) is None and int(coming.memory["buffered"]) == 1
-    assert coming.step(8.0, 1) == [2] and coming.memory == {}
-    assert coming.step(2.0, 0) is None
-    assert coming.step(2.0, 0) == [1]
-
-
 def test_fedbuff_by_samples_by_hand() -> None:
     """3 of 4 samples moved by 8, one of them by 4 at half its weight: (24 + 2) / 4; then anew."""
     coming = Coming(FedBuff(2, "polynomial(1)", weighting="samples"))
@@ -409,10 +350,3 @@ def test_fetchsgd_by_samples() -> None:
     _, weighted = FetchSGD(weighting="samples").step(by_samples, {}, model, now)
     _, repeated = FetchSGD().step(four, {}, model, now)
     torch.testing.assert_close(weighted["momentum"], repeated["momentum"])
-
-
-def test_fedasync_by_hand() -> None:
-    """The server is at 10, its client began at 6 and came to 14: a = 1/2 * 1/2, the step is 1."""
-    coming = Coming(FedAsync("polynomial(1)", server_lr=0.5), at=10.0)
-    assert coming.step(8.0, 1, from_=6.0) == [1]
-    assert coming.step(4.0, 0, from_=10.0) == [2]

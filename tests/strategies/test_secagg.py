@@ -44,9 +44,12 @@ def traffic_of(
     for client in survivors:
         keys = protocol.PublicKeys.read(downs[client].side_payloads[KEYS])
         secrets = protocol.secrets_of(3, client, 1)
-        mask = protocol.client_mask(secrets, client, keys, method.count(19)).astype(np.int64)
+        mask = protocol.client_mask(secrets, client, keys, method.integer_count(19)).astype(
+            np.int64
+        )
         round_seed = torch.tensor(round_seed_of(3, 1))
         state = {"mask/mask": torch.from_numpy(mask), "mask/round_seed": round_seed}
+        state["mask/weight"] = torch.tensor(client + 1)
         packet, _ = compress(method, updates(clients)[client], state, seed=client)
         message = read_message(rule.reads(method), packet.payload, TEMPLATE)
         traffic.uplinks[client] = Uplink(packet.payload, message.spans, message.update, {})
@@ -64,15 +67,23 @@ def stepped(
     return dict(update)
 
 
-@pytest.mark.parametrize(("left", "p"), [(2, 1.0), (3, 1.0), (3, 0.3), (4, 1.0)])
-def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(left: int, p: float) -> None:
-    clients, rule, method = (1, 4, 5, 8), SecAgg(0.25), replace(METHOD, p=p)
+@pytest.mark.parametrize(
+    ("left", "p", "weight"), [(2, 1.0, 0), (3, 1.0, 0), (3, 0.3, 0), (4, 1.0, 0), (3, 0.3, 4)]
+)
+def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(
+    left: int, p: float, weight: int
+) -> None:
+    """Client c has the weight c + 1."""
+    method = replace(METHOD, p=p, modulus=8 + weight, weight=weight)
+    clients, rule = (1, 4, 5, 8), SecAgg(0.25, "samples" if weight else "uniform")
     places = method.places(round_seed_of(3, 1), 19)
     assert len({*places.tolist()}) == (19 if p == 1 else 6)
     plain = {c: method.integers(flattened(x)[places], c) for c, x in updates(clients).items()}
     for survivors in combinations(clients, left):
         wanted = np.zeros(19)
-        wanted[places] = sum(plain[c].astype(float) for c in survivors) * (0.5 / 31) / left
+        n = {c: c + 1 if weight else 1 for c in survivors}
+        sums = sum(n[c] * plain[c].astype(float) for c in survivors)
+        wanted[places] = sums * (0.5 / 31) / sum(n.values())
         got = stepped(traffic_of(clients, survivors, rule, method), rule, method)
         scaled = (wanted * (19 / len(places))).astype(np.float32)
         assert np.array_equal(np.append(got["w"], got["b"]), scaled)
@@ -172,6 +183,7 @@ def test_a_key_that_its_shares_do_not_give_is_named() -> None:
     [
         ({"uplink": "secagg(16, 0.5, 17)"}, "uplink"),
         ({"uplink": "raw"}, "uplink"),
+        ({"uplink": "secagg(16, 0.5, weight=8)"}, "uplink"),
         ({"cohort": 1}, "cohort"),
         ({"late": "count"}, "late"),
         ({"max_norm": 3.0}, "max_norm"),

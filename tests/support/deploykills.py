@@ -92,7 +92,7 @@ def deploy(out: Path, rounds: int, kill: Kill | None = None) -> Deployed:
             process.wait(kill.seconds)
         struck = strike(process, private, KINDS[kill.what])
     process.wait(_WAIT_SECONDS)
-    while _running(private):  # the guard of a command that was killed is at work
+    while _running(private):  # a command that was killed takes its groups along
         assert time.monotonic() < until + _WAIT_SECONDS
         time.sleep(0.1)
     return Deployed(process.returncode, struck)
@@ -132,6 +132,8 @@ def _running(private: Path) -> dict[int, str]:
             environment = (folder / "environ").read_bytes().split(b"\0")
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             if f"TMPDIR={private}".encode() in environment and "fedsim deploy" not in line:
+                if line.startswith("sh "):  # which ends the group with the command
+                    continue
                 found[int(folder.name)] = line
     return found
 

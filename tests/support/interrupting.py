@@ -15,6 +15,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "temporal": 1,
         "iterations": 6,
     },
+    "scaffold both ways": {
+        "strategy": "scaffold",
+        "method": "gradient_dropping(0.2)",
+        "downlink": "gradient_dropping(0.3)",
+        "momentum": 0.0,
+        "cohort": 3,
+    },
     "ef21": {"strategy": "ef21", "method": "ef21(topk(0.1) | float32)", "cohort": 2},
     "ef21 both ways": {
         "strategy": "ef21",

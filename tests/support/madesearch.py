@@ -44,7 +44,13 @@ def trial(
 
 def study_of(goal: Goal, trials: Sequence[FrozenTrial]) -> Any:
     """What ``finals.select_finalists`` looks at of a study."""
-    return SimpleNamespace(trials=list(trials), space=SimpleNamespace(goal=goal))
+    front = set()
+    if goal.front:
+        optuna_study = optuna.create_study(directions=["minimize"] * 2)
+        plain = [optuna.create_trial(state=t.state, values=t.values) for t in trials]
+        optuna_study.add_trials(plain)
+        front = {t.number for t in optuna_study.best_trials}
+    return SimpleNamespace(trials=list(trials), front=front, space=SimpleNamespace(goal=goal))
 
 
 def lot(losses: Sequence[float], bits: float = 100.0) -> SeedScores:
@@ -83,6 +89,10 @@ class Cells:
 
     def draw(self, number: int, method: str, seed: int) -> dict[str, Any]:
         return POINT | {"method": method, "temporal": number + 1}
+
+    def place(self, config: RunConfig) -> dict[str, Any] | None:
+        """A run with n = 4 has a place in the space."""
+        return POINT if config.temporal == 4 else None
 
     def used(self, params: dict[str, Any]) -> dict[str, Any]:
         return dict(params)

@@ -17,10 +17,10 @@ from compressors import (
     parse,
     text,
 )
+from compressors.contrib.dct import Cosine
+from compressors.contrib.permk import PermK
+from compressors.contrib.subset import Subset
 from compressors.parts import Lossy
-from compressors.whole.permk import PermK
-from compressors.whole.rotate import Cosine
-from compressors.whole.subset import Subset
 
 _EXACT = (Float32, Mean)
 _LARGEST = (TopK, OneSided)

@@ -23,10 +23,10 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.coders.fixed import Fixed
+from compressors.contrib.subset import read_places, write_places
 from compressors.quantize.sign import sign_codes, with_signs
 from compressors.settings import check_whole, plain
 from compressors.whole.memory import added, nest, recall
-from compressors.whole.subset import read_places, write_places
 
 
 @dataclass(frozen=True)

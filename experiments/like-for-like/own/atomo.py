@@ -12,11 +12,11 @@ from compressors import CATALOGUE, Row
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, unbiased
+from compressors.contrib.gspar import least_sent
 from compressors.errors import PayloadError
 from compressors.kernels.factors import product
 from compressors.kernels.noise import words
 from compressors.settings import check_whole, plain
-from compressors.sparsify.gspar import least_sent
 from compressors.sparsify.randk import check_flags
 
 _LARGEST = float(torch.finfo(torch.float32).max)

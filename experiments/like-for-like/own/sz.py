@@ -15,7 +15,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
 from compressors.coders.rans import Ans
 from compressors.errors import PayloadError
-from compressors.printing import shown
+from compressors.grammar import shown
 from compressors.settings import plain
 
 _ALPHABET = 1 << 15

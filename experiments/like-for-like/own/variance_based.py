@@ -20,11 +20,11 @@ from compressors.base import (
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
+from compressors.contrib.subset import read_places, write_places
 from compressors.errors import PayloadError
-from compressors.printing import shown
+from compressors.grammar import shown
 from compressors.settings import plain
 from compressors.whole.memory import added, nest, recall
-from compressors.whole.subset import read_places, write_places
 
 _HALF, _POWER = np.uint32(1 << 22), np.uint32(0xFF800000)  # of a float's fraction; its exponent
 

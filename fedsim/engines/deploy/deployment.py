@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from fedsim.engines.deploy import ports, programs
-from fedsim.engines.deploy.processes import Group, Guard, stop_all
+from fedsim.engines.deploy.processes import Group, stop_all
 from fedsim.ground.errors import RunFailed
 from strategies.channel.nodes import TABLE
 
@@ -64,7 +64,6 @@ class Deployment:
         self.private = Path(self._private.name)
         self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-        self.guard = Guard(self.private)
 
         def answer(_: int, __: FrameType | None) -> NoReturn:
             raise KeyboardInterrupt
@@ -212,7 +211,7 @@ class Deployment:
     ) -> Group:
         path = self.folder / "logs" / f"{log}.log"
         environment = programs.environment(home, first) | {TABLE: ""}  # nodes are believed
-        return Group(name, command, path, environment, self.guard)
+        return Group(name, command, path, environment)
 
     def _wait(self, nodes: list[Group]) -> None:
         """Until ``nodes`` have registered, and the SuperLink and the clients' process listen."""
@@ -244,7 +243,6 @@ class Deployment:
         try:
             stop_all(groups)
         finally:
-            self.guard.close()
             self._private.cleanup()
             if self._before is not None:
                 signal.signal(signal.SIGTERM, self._before)

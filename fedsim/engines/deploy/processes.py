@@ -1,7 +1,7 @@
 """Processes of one deployment: started in groups of their own, and stopped in any case.
 
-A group has a process and all that it starts in turn. Only groups that were started here are ever
-signalled.
+A group has a process and all that it starts in turn, and ends with this process however that ends.
+Only groups that were started here are ever signalled.
 """
 
 import contextlib
@@ -9,49 +9,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsim.engines.deploy import guard
 from fedsim.ground.errors import RunFailed
 
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-# A program begins once the guard knows its group: where this process is killed before, the shell
-# reads the end of its input instead of a line, and ends.
-_TOLD = 'read -r told && exec "$@" </dev/null'
-
-
-class Guard:
-    """The process that ends our groups where this process cannot (``fedsim.engines.deploy.guard``).
-
-    ``private``: a folder that is removed with them.
-    """
-
-    def __init__(self, private: Path | None = None) -> None:
-        folders = [] if private is None else [str(private)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-E", str(Path(guard.__file__)), *folders],
-            stdin=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C in the terminal is not for it
-        )
-
-    def tell(self, sign: str, group: int) -> None:
-        """``+``: the group has started; ``-``: it has ended."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # somebody killed the guard
-            self._process.stdin.write(f"{sign}{group}\n")
-            self._process.stdin.flush()
-
-    def close(self) -> None:
-        """Ends the guard, which kills the groups that are left."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
+# A shell of the group reads a pipe of this process. Where this process is killed the pipe ends, and
+# that shell kills the group. The other shell becomes the program.
+_WATCHED = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } & exec "$@" </dev/null 3<&-'
 
 
 class Group:
@@ -62,7 +30,6 @@ class Group:
         command: program and arguments.
         log: the file, to which output is added.
         environment: all of its variables.
-        guard: told of the group.
 
     Raises ``RunFailed`` where the program cannot be started.
     """
@@ -73,16 +40,15 @@ class Group:
         command: Sequence[str],
         log: Path,
         environment: Mapping[str, str],
-        guard: Guard,
     ) -> None:
-        self.name, self.log, self._guard, self._over = name, log, guard, False
+        self.name, self.log, self._over = name, log, False
         self._start = log.stat().st_size if log.exists() else 0
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise RunFailed(f"{name} cannot be started ({command[0]}: not found or not executable)")
         try:
             with log.open("ab") as output:
                 self.process = subprocess.Popen(
-                    ["sh", "-c", _TOLD, "sh", *command],
+                    ["sh", "-c", _WATCHED, "sh", *command],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -92,10 +58,6 @@ class Group:
         except OSError as error:
             raise RunFailed(f"{name} cannot be started ({error})") from error
         self.group = self.process.pid
-        guard.tell("+", self.group)
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
-            pipe.write(b"\n")
 
     @property
     def alive(self) -> bool:
@@ -152,11 +114,11 @@ class Group:
             if sign is not None and not self._over:
                 self.signal(sign)
         self._over = True  # its number may be another group's from now on
-        self._guard.tell("-", self.group)
 
     def ended(self) -> bool:
-        """Whether nothing of the group is left."""
-        self.process.poll()  # reaps the command itself
+        """Whether nothing of the group is left: what outlives the command is killed."""
+        if self.process.poll() is not None and self.process.stdin is not None:
+            self.process.stdin.close()
         if not self._over:
             try:
                 os.killpg(self.group, 0)

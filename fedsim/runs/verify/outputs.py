@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from compressors.printing import printable
+from compressors.grammar import printable
 from fedsim.ground.errors import UsageError
 from fedsim.ground.strangers import read_file, read_text, table_of
 from fedsim.results.csvrows import csv_differences, csv_rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_toml
 from fedsim.settings import contents, trust_check, versions

@@ -3,7 +3,7 @@
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from compressors.calls import Call, value
+from compressors.grammar import Call, value
 from fedsim.ground.errors import UsageError, parse_call, unknown
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS, Controller
 from fedsim.settings.controllers.registry import CONTROLLERS

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, replace
 from functools import partial
 from typing import Any, cast
 
-from compressors.calls import Call, value
+from compressors.grammar import Call, value
 from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.samplers.base import SAMPLER_NEEDS, Sampler
 from fedsim.settings.samplers.registry import SAMPLERS

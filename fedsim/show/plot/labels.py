@@ -74,6 +74,7 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
             for marks in chart.marks
             if len(marks.x)
         ]
+        lines += [to_paper(_bars(marks)) * points for marks in chart.marks if len(marks.x)]
         offsets, clear = _where_room_is(
             places, sizes, np.concatenate(lines), frame, 4 + 4 * style.scale
         )
@@ -157,6 +158,14 @@ def _where_room_is(
         taken.append(room)
         clear = clear and free
     return offsets, clear
+
+
+def _bars(marks: Marks) -> np.ndarray:
+    """Points (M, 2) all along the bars of single points."""
+    if marks.kind != "points" or marks.ranges is None:
+        return np.empty((0, 2))
+    heights = np.linspace(marks.low, marks.high, 40)
+    return np.column_stack([np.tile(np.asarray(marks.x, float), 40), heights.ravel()])
 
 
 def _covered(points: np.ndarray, marks: Marks, style: Style) -> np.ndarray:

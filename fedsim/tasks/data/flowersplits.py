@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compressors.calls import Call, value
+from compressors.grammar import Call, value
 from fedsim.ground.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _argument(call: Call) -> Any:
     """A word's value, or the list of a tuple's; a tuple of tuples is an array of numbers.
 
     Example:
-        >>> from compressors.calls import read_call
+        >>> from compressors.grammar import read_call
         >>> _argument(read_call("(10, 20)")), _argument(read_call("((1, 2), (3, 4))")).shape
         ([10, 20], (2, 2))
     """

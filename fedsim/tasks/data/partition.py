@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compressors import derive
-from compressors.calls import Call
+from compressors.grammar import Call
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.tasks.data import filesplits, flowersplits
 from fedsim.tasks.tasklist import PARTITIONS as FORMS

@@ -167,18 +167,20 @@ def _read(
                 "or leave the rows out"
             )
     left = [c for c in chosen if not str(c).startswith("Unnamed: ")]  # pandas' word for no name
+    numbers = [c for c in left if is_numeric_dtype(table[c])]
     if all_columns and len(left) < len(chosen):
         nameless = next(c for c in chosen if c not in left)
         raise DataError(
             f"task {task}: column {nameless!r} of {what} has no name in the first line, as the "
             "index that to_csv writes; leave it out (to_csv(..., index=False)), or name the "
-            f"inputs: inputs={left!r}"
+            f"inputs: inputs={numbers!r}"
         )
     words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
         cause = f"column {words[0]!r} of {what} holds no numbers" if words else "there are none"
         raise DataError(
-            f"task {task}: inputs are numbers, and {cause}; name those that are: inputs=[...]"
+            f"task {task}: inputs are numbers, and {cause}; name those that are: "
+            f"inputs={numbers!r}, or make numbers of words with pandas.get_dummies"
         )
     x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float64, copy=True))
     for name, column in zip(chosen, x.T, strict=True):

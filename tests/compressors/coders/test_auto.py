@@ -39,12 +39,6 @@ def test_it_is_the_shortest_and_a_byte(chosen: set[int], room: int) -> None:
     assert length(Auto(), indices, n) <= 8 + length(Golomb(), indices, n)
 
 
-@pytest.mark.parametrize("p", [0.5, 0.1, 0.01, 0.001])
-def test_never_more_than_a_byte_above_golomb(p: float) -> None:
-    indices = np.flatnonzero(np.random.default_rng(2).random(50_000) < p)
-    assert length(Auto(), indices, 50_000) <= 8 + length(Golomb(), indices, 50_000)
-
-
 CUBES = [i**3 for i in range(60)]
 POWERS = [2**i for i in range(20)]
 GROUPS = [start + i for start in range(0, 10_000, 997) for i in range(4)]
@@ -71,12 +65,6 @@ def test_what_wins_where(indices: list[int], n: int, name) -> None:
     assert CANDIDATES[number] == name
     reader = BitReader(out.to_bytes())
     assert Auto().read_positions(reader, n, array.size, 0).tolist() == indices
-
-
-def test_nothing_takes_nothing() -> None:
-    none = np.empty(0, np.int64)
-    assert length(Auto(), none, 9) == Auto().position_bits(none, 9) == 0
-    assert Auto().read_positions(BitReader(b""), 9, 0, 0).size == 0
 
 
 def test_numbers_are_a_format() -> None:

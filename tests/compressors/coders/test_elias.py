@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, EliasDelta, EliasGamma, EliasOmega, PayloadError
 from compressors.coders.elias import delta_word, gamma_word, omega_word
-from tests.support.generators import from_bits, rising_or_refused, to_bits
+from tests.support.generators import from_bits, to_bits
 from tests.support.symbols import symbol_codes
 
 CODES = {EliasGamma(): gamma_word, EliasDelta(): delta_word, EliasOmega(): omega_word}
@@ -73,19 +73,6 @@ def test_words_are_a_prefix_code(code) -> None:
 
 
 @every_code
-@given(st.lists(st.integers(1, 2**40), min_size=1, max_size=30), st.text("01", max_size=64))
-def test_gaps_at_any_bit(code, values: list[int], before: str) -> None:
-    bits = written(code, values, before)
-    assert bits == "".join(CODES[code](v) for v in values)
-    indices = np.cumsum(np.array(values)) - 1
-    assert code.position_bits(indices, sum(values)) == len(bits)
-    reader = BitReader(from_bits(before + bits + "1"))
-    reader.uints(len(before), 1)
-    assert np.array_equal(code.read_positions(reader, sum(values), len(values), 0), indices)
-    assert reader.position == len(before) + len(bits)
-
-
-@every_code
 @pytest.mark.parametrize("alphabet", [2, 3, 255, 256, 257, 2**15, 2**31, 2**32])
 @given(st.data())
 def test_symbols_at_any_bit(code, alphabet: int, data: st.DataObject) -> None:
@@ -105,17 +92,6 @@ def test_symbols_at_any_bit(code, alphabet: int, data: st.DataObject) -> None:
     assert got.dtype == codes.dtype
     assert torch.equal(got, codes)
     assert reader.position == out.position
-
-
-@every_code
-def test_an_alphabet_of_one_and_no_symbols_take_nothing(code) -> None:
-    out = BitWriter()
-    code.write_symbols(torch.zeros(9, dtype=torch.uint8), 1, out)
-    code.write_symbols(torch.zeros(0, dtype=torch.uint8), 9, out)
-    assert out.position == 0
-    got = code.read_symbols(BitReader(b""), 9, 1, torch.device("cpu"))
-    assert torch.equal(got, torch.zeros(9, dtype=torch.uint8))
-    assert code.read_symbols(BitReader(b""), 0, 9, torch.device("cpu")).numel() == 0
 
 
 @every_code
@@ -153,33 +129,3 @@ def test_cut_words_are_refused(code) -> None:
         for cut in range(8, len(bits), 8):
             with pytest.raises(PayloadError):
                 code.read_positions(BitReader(from_bits(bits[:cut])), 2 * v, 2, 0)
-
-
-@every_code
-@pytest.mark.parametrize("byte", [b"\0", b"\xff", b"\x55", b"\xaa"])
-def test_a_megabyte_of_one_byte(code, byte: bytes) -> None:
-    """Among them a gamma code of a million zeros: refused, or legal indices of rising order."""
-    rising_or_refused(code, byte * 1_000_000, 2**40, 5)
-    rising_or_refused(code, byte * 1_000_000, 50, 7)
-
-
-@every_code
-def test_random_bytes(code) -> None:
-    """A thousand payloads: positions and symbols, PayloadError or something legal."""
-    draw = np.random.default_rng(3)
-    legal = 0
-    for _ in range(1000):
-        payload = draw.bytes(int(draw.integers(0, 40)))
-        n = int(2 ** draw.integers(0, 41))
-        legal += rising_or_refused(code, payload, n, int(draw.integers(0, min(n, 30) + 1)))
-        alphabet = int(2 ** draw.integers(0, 33))
-        reader = BitReader(payload)
-        try:
-            got = code.read_symbols(
-                reader, int(draw.integers(0, 30)), alphabet, torch.device("cpu")
-            )
-        except PayloadError:
-            continue
-        assert got.numel() == 0 or int((got.long() & 0xFFFFFFFF).max()) < alphabet
-        assert reader.position <= reader.end
-    assert 50 < legal < 950

@@ -35,11 +35,6 @@ def test_symbols_are_those_of_the_slow_coder(alphabet: int) -> None:
     assert out.to_bytes() == from_bits(wanted)
 
 
-def test_nothing_takes_nothing() -> None:
-    assert round_trip(EliasGaps(), [], 5) == round_trip(EliasGaps(), [0, 0], 1) == 0
-    assert round_trip(EliasGaps(), [0] * 7, 5) == len(omega_word(8))
-
-
 @pytest.mark.parametrize("bits", ["", "11111111", "101000 0 0", "0 0 110 0", "0 0 100 0"])
 def test_wrong_bits_are_refused(bits: str) -> None:
     """Cut codes, gaps past the end of 2 entries, and levels outside an alphabet of 3."""

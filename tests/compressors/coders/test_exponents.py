@@ -6,17 +6,6 @@ import numpy as np
 import torch
 
 from compressors import compress, parse
-from compressors.coders.exponents import Exponents
-from compressors.parts import IEEE
-from tests.support.symbols import round_trip
-
-
-def test_any_bits_come_back() -> None:
-    rng = np.random.default_rng(1)
-    for k in (0, 1, 2, 5000):
-        for before in ("", "10"):
-            round_trip(Exponents(), rng.integers(0, 1 << 32, k), IEEE, before)
-            round_trip(Exponents(), rng.integers(0, 7, k), 7, before)
 
 
 def test_it_costs_24_bits_and_the_exponents_entropy() -> None:

@@ -144,66 +144,6 @@ def test_all_and_one(n: int) -> None:
         check([index], n)
 
 
-def test_gaps_of_two_to_the_31() -> None:
-    """No integer is narrower than 64 bits, and nothing of the size of n is made."""
-    n = 2**33
-    bits = check([5, 5 + 2**31, 2**32 + 7, n - 1], n)
-    assert len(bits) < 4 * 36
-    check([2**40 - 1], 2**40)
-
-
-@pytest.mark.parametrize("p", [0.3, 0.1, 0.01, 0.001])
-def test_random_positions_cost_what_equation_5_says(p: float) -> None:
-    """Within five standard errors: a Rice quotient of a geometric gap is geometric itself.
-
-    With r = (1 - p)**(2**b) its variance is r / (1 - r)**2; the mean over k gaps has that
-    over k. The tensor's own density replaces p, and the last gap is cut: less than b / k.
-    """
-    n = 400_000
-    indices = np.flatnonzero(np.random.default_rng(5).random(n) < p)
-    out = BitWriter()
-    Golomb().write_positions(indices, n, out, 0)
-    k = indices.size
-    b = rice_parameter(k / n)
-    r = (1 - p) ** (2**b)
-    error = 5 * math.sqrt(r / k) / (1 - r) + b / k
-    assert out.position / k == pytest.approx(expected_position_bits(k / n), abs=error)
-
-
-def legal(payload: bytes, n: int, k: int, p: float | None = None) -> bool:
-    """Whether the payload was read; then its indices rise within the tensor."""
-    reader = BitReader(payload)
-    try:
-        indices = Golomb(p).read_positions(reader, n, k, 0)
-    except PayloadError:
-        return False
-    assert indices.shape == (k,)
-    assert indices[0] >= 0
-    assert indices[-1] < n
-    assert bool((np.diff(indices) > 0).all())
-    assert reader.position <= reader.end
-    return True
-
-
-@given(st.binary(max_size=64), st.integers(1, 2000), st.data())
-def test_random_bits(payload: bytes, n: int, data: st.DataObject) -> None:
-    legal(payload, n, data.draw(st.integers(1, n)), data.draw(st.none() | st.floats(1e-9, 1)))
-
-
-@pytest.mark.parametrize("p", [None, 0.9, 0.01, 2.0**-40])
-@pytest.mark.parametrize("n", [10, 2**16, 2**33, 2**40])
-def test_nothing_but_ones(n: int, p: float | None) -> None:
-    """A run is cut off at n or at the payload's end, whichever comes first."""
-    assert not legal(b"\xff" * 100_000, n, 1, p)
-    assert not legal(b"\xff" * 9, n, 2, p)
-
-
-def test_nothing_but_zeros() -> None:
-    assert legal(bytes(20), 1000, 1000, 0.9) is False  # 160 bits are no 1000 indices
-    assert legal(bytes(20), 160, 160, 0.9)
-    assert legal(bytes(20), 1000, 5)
-
-
 def test_an_index_past_the_end_is_named() -> None:
     with pytest.raises(PayloadError, match="past the payload's end or past entry 2"):
         Golomb().read_positions(BitReader(from_bits("1110")), 3, 2, 0)

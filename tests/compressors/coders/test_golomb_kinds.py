@@ -1,7 +1,5 @@
 """Golomb codes of any m, fitted Rice codes, and the split order, against their formulas."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 
 from compressors import BitWriter, Golomb
 from compressors.coders.golomb import fitted_parameter, golomb_parameter
-from compressors.theory.positions import golomb_bits
+from fedsim.measure.theory.positions import golomb_bits
 from tests.support.positions import round_trip
 
 
@@ -23,23 +21,6 @@ def test_golomb_parameters() -> None:
         m = golomb_parameter(p)
         best = min(golomb_bits(p, other) for other in range(1, 2 * m + 20))
         assert golomb_bits(p, m) <= best * (1 + 1e-12), p
-
-
-@pytest.mark.parametrize("p", [0.3, 0.1, 0.01])
-def test_random_positions_cost_what_the_formula_says(p: float) -> None:
-    """Within five standard errors: a Golomb length varies by its quotient and at most one bit.
-
-    A geometric quotient of ratio r = (1 - p)**m has variance r / (1 - r)**2; the remainder
-    adds at most a bit of standard deviation 1/2, and standard deviations at most add up.
-    """
-    n = 300_000
-    indices = np.flatnonzero(np.random.default_rng(6).random(n) < p)
-    k = indices.size
-    m = golomb_parameter(k / n)
-    r = (1 - p) ** m
-    error = 5 * (math.sqrt(r) / (1 - r) + 0.5) / math.sqrt(k) + m.bit_length() / k
-    mean = Golomb("exact").position_bits(indices, n) / k
-    assert mean == pytest.approx(golomb_bits(k / n, m), abs=error)
 
 
 @given(st.sets(st.integers(0, 10**6), min_size=1, max_size=60), st.sampled_from((1, 37, 10**9)))

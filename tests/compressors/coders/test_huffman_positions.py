@@ -4,17 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from compressors import Ans, BitReader, BitWriter, DeltaHuffman, Huffman, IndexHuffman, PayloadError
 from compressors.coders import gaps
 from compressors.coders.huffman import byte_counts
 from compressors.kernels import gaps as kernels
 from tests.support.generators import from_bits, to_bits
-
-CODERS = (Huffman(), Ans(), IndexHuffman(), DeltaHuffman())
-every_coder = pytest.mark.parametrize("code", CODERS, ids=lambda code: type(code).__name__)
 
 
 def check(code, indices: list[int] | np.ndarray, n: int, before: str = "") -> str:
@@ -29,32 +24,6 @@ def check(code, indices: list[int] | np.ndarray, n: int, before: str = "") -> st
     assert np.array_equal(code.read_positions(bits, n, indices.size, 0), indices)
     assert bits.position == out.position
     return to_bits(out.to_bytes())[len(before) : out.position]
-
-
-@every_coder
-@given(
-    indices=st.sets(st.integers(0, 3000), max_size=80),
-    room=st.integers(1, 5000),
-    before=st.text("01", max_size=64),
-)
-def test_any_indices_at_any_bit(code, indices: set[int], room: int, before: str) -> None:
-    check(code, sorted(indices), max(indices, default=0) + room, before)
-
-
-@every_coder
-@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 65536, 70_001])
-def test_all_one_and_none(code, n: int) -> None:
-    assert check(code, [], n) == ""
-    check(code, np.arange(n), n)
-    for index in {0, n // 2, n - 1}:
-        check(code, [index], n)
-
-
-@every_coder
-def test_gaps_of_two_to_the_31(code) -> None:
-    n = 2**33
-    assert len(check(code, [5, 5 + 2**31, 2**32 + 7, n - 1], n)) < 400
-    check(code, [2**40 - 1], 2**40)
 
 
 def test_classes_are_parts_of_octaves() -> None:
@@ -117,20 +86,6 @@ def test_bytes_of_all_indices(n: int) -> None:
 def test_index_bytes_without_a_table() -> None:
     """n = 3: zeros are 10 of 12 bytes and take a bit; 1 and 2 take two."""
     assert check(IndexHuffman(), [0, 1, 2], 3) == "0000" + "00010" + "00011"
-
-
-@every_coder
-@given(st.binary(max_size=64), st.integers(1, 2000), st.data())
-def test_random_bits(code, payload: bytes, n: int, data: st.DataObject) -> None:
-    k = data.draw(st.integers(0, n))
-    bits = BitReader(payload)
-    try:
-        indices = code.read_positions(bits, n, k, 0)
-    except PayloadError:
-        return
-    assert indices.shape == (k,)
-    assert k == 0 or (indices[0] >= 0 and indices[-1] < n and (np.diff(indices) > 0).all())
-    assert bits.position <= bits.end
 
 
 def refused(code, bits: str, n: int, k: int) -> str:

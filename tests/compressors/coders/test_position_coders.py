@@ -6,16 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import (
+    Ans,
     Auto,
     Bitmap,
     BitReader,
     BitWriter,
+    Context,
     Delta16,
+    DeltaHuffman,
     EliasDelta,
     EliasGamma,
     EliasOmega,
     Fixed,
     Golomb,
+    Huffman,
+    IndexHuffman,
     PayloadError,
     Raw32,
     RunLength,
@@ -31,6 +36,7 @@ CODES = [
     EliasGamma(), EliasDelta(), EliasOmega(),
     Golomb(), Golomb("exact"), Golomb("fit"), Golomb(0.03, "exact"),
     Golomb(order="split"), Golomb("exact", order="split"), Golomb("fit", order="split"),
+    Context(), Huffman(), Ans(), IndexHuffman(), DeltaHuffman(),
 ]  # fmt: skip
 every_code = pytest.mark.parametrize("code", CODES, ids=str)
 EDGES = {
@@ -60,7 +66,7 @@ def test_edges(code, edge: str) -> None:
     indices, n = EDGES[edge]
     for before in ("", "1", "0" * 63, "1" * 64):
         bits = round_trip(code, indices, n, before)
-        assert bool(bits) == bool(indices) or (code, n) == (Fixed(), 1)
+        assert bool(bits) <= bool(indices) and (bits or not indices or n == 1)
 
 
 @every_code

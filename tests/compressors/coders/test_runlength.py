@@ -107,15 +107,6 @@ def test_one_distinct_symbol_a_million_times() -> None:
     assert torch.equal(got, codes)
 
 
-def test_nothing_to_say() -> None:
-    out = BitWriter()
-    RunLength().write_symbols(torch.zeros(9, dtype=torch.uint8), 1, out)
-    RunLength().write_symbols(torch.zeros(0, dtype=torch.uint8), 9, out)
-    assert out.position == 0
-    assert RunLength().read_symbols(BitReader(b""), 9, 1, CPU).tolist() == [0] * 9
-    assert RunLength().read_symbols(BitReader(b""), 0, 9, CPU).numel() == 0
-
-
 @pytest.mark.parametrize(
     ("bits", "k", "why"),
     [
@@ -160,32 +151,3 @@ def test_few_bits_take_no_memory_before_they_are_checked() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 1 << 16
-
-
-def test_random_bytes() -> None:
-    """A thousand payloads: PayloadError, or something legal."""
-    draw = np.random.default_rng(4)
-    legal = 0
-    for _ in range(1000):
-        payload = draw.bytes(int(draw.integers(0, 40)))
-        n = int(2 ** draw.integers(1, 12))
-        k = int(draw.integers(1, min(n, 40) + 1))
-        reader = BitReader(payload)
-        try:
-            indices = RunLength().read_positions(reader, n, k, 0)
-            legal += 1
-            assert indices.shape == (k,)
-            assert np.all(np.diff(indices) > 0)
-            assert 0 <= indices[0] <= indices[-1] < n
-            assert reader.position <= reader.end
-        except PayloadError:
-            pass
-        alphabet = int(draw.integers(2, 40))
-        reader = BitReader(payload)
-        try:
-            got = RunLength().read_symbols(reader, k, alphabet, CPU)
-            assert int(got.max()) < alphabet
-            assert reader.position <= reader.end
-        except PayloadError:
-            pass
-    assert 50 < legal < 950

@@ -35,24 +35,6 @@ TEXTS = (
     "terngrad",
     "by_name('size<10', raw, 't*', ef(cnat(8)), '*', sbc(0.1))",
 )
-MORE = (
-    "ef(flat(one_sided(0.01) | mean | golomb))",
-    "stc(0.1)",
-    "cnat(6, 3)",
-    "cnat(rounding=nearest)",
-    "ef_sign()",
-    "dither(300, inf)",
-    "topk(0.3) | natural_dither(5, 1) | golomb",
-    "terngrad(none)",
-    "float32",
-    "topk(0.2) | qsgd(7) | golomb",
-    "dither(7, inf, natural, 100)",
-    "flat(topk(0.1) | qsgd(3, 3) | golomb)",
-    "topk(0.5) | terngrad(1.5) | golomb",
-    "ef(topk(0.1) | shrink(qsgd(7, 8)) | golomb)",
-    "shrink(cnat)",
-    "ef(by_name('w', one_sided(0.05) | mean | golomb, 'none', cnat, '*', qsgd(7, 4)))",
-)
 WITH_KERNELS = [row.name for row in ROWS if plan.plan_of(parse(row.example)) is not None]
 
 
@@ -75,12 +57,6 @@ def test_messages_are_those_of_the_host(text: str) -> None:
     same_as_host(text, [update(1)], seed=9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", MORE)
-def test_messages_of_more_methods(text: str) -> None:
-    same_as_host(text, [update(1)], seed=9)
-
-
 def test_the_memory_goes_on() -> None:
     same_as_host("sbc(0.05)", [update(1), update(2)])
 
@@ -100,25 +76,14 @@ def test_sizes_around_a_programs_edge(text: str) -> None:
     )
 
 
-@pytest.mark.slow
-def test_an_update_of_many_blocks() -> None:
-    long = {"a": torch.from_numpy(np.random.default_rng(0).normal(size=9001).astype(np.float32))}
-    same_as_host("ef(topk(0.3) | cnat | golomb)", [long])
-
-
 TOGETHER = (
     "sbc(0.1)",
     "by_name('t*', qsgd(7, 4), 'w', flat(topk(0.02) | float32 | golomb), '*', ef(cnat))",
 )
 MORE_TOGETHER = (
-    "ef(topk(0.1) | cnat | golomb)",
-    "cnat",
-    "raw",
     "ef(flat(one_sided(0.01) | mean | golomb))",
-    "flat(topk(0.1) | qsgd(3, 3) | golomb)",
     "topk(0.2) | dither(7, 2, standard, 16, cnat) | golomb",
     "ef(topk(0.1) | shrink(qsgd(7, 8)) | golomb)",
-    "terngrad",
     "ef(by_name('w', one_sided(0.05) | mean | golomb, 'none', cnat, '*', qsgd(7, 4)))",
 )
 

@@ -7,8 +7,6 @@ from compressors import BitReader, BitWriter
 from compressors.kernels import fields, noise, pack
 from tests.support.generators import from_bits
 
-TYPES = (np.uint8, np.uint16, np.uint32, np.uint64, np.int64)
-
 
 def numbers(count: int, width: int, salt: int) -> np.ndarray:
     """``count`` numbers below 2**width, all of their bits used."""
@@ -45,23 +43,6 @@ def test_all_widths_at_all_offsets(width: int) -> None:
             back = np.full(count, 0x55, np.uint64)
             assert fields.get_fields(fast, offset, back, width) == end
             assert np.array_equal(back, values)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("width", [1, 2, 5, 7, 8, 9, 12, 16, 17, 27, 31, 32, 33, 63])
-def test_all_types(dtype: type, width: int) -> None:
-    """Longer than a block of bytes (4096), so that blocks follow each other."""
-    if width > np.iinfo(dtype).bits:
-        return
-    values = numbers(9001, width, width).astype(dtype)
-    for offset in (0, 1, 29, 63):
-        slow, fast = stream(9100, offset), stream(9100, offset)
-        end = put_many(slow, offset, values, width)
-        assert fields.put_fields(fast, offset, values, width) == end
-        assert np.array_equal(slow, fast)
-        back = np.zeros(9001, dtype)
-        fields.get_fields(fast, offset, back, width)
-        assert np.array_equal(back, values)
 
 
 @pytest.mark.parametrize(

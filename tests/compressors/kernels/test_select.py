@@ -12,7 +12,6 @@ from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, select_lar
 from compressors.sparsify.largest import largest as largest_anywhere
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.topk import OneSided, TopK, one_sided_torch
-from tests.support.generators import DEVICES
 
 every_side = pytest.mark.parametrize("side", [MAGNITUDE, POSITIVE, NEGATIVE])
 SIZES = sorted(
@@ -142,25 +141,6 @@ def test_a_run_of_spikes(side: int) -> None:
         x = np.random.default_rng(2).standard_normal(n)
         x[start : start + 100] *= 1e30
         agree(x, k, side)
-
-
-@every_side
-def test_exactly_k_and_one_fewer_non_zeros(side: int) -> None:
-    x = np.zeros(60_000)
-    where = np.arange(500) * 119
-    x[where] = np.where(side == NEGATIVE, -1, 1) * (1 + np.arange(500) % 3)
-    for k in (499, 500, 501):
-        agree(x, k, side)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_parts_select_on_the_tensors_device(device: str) -> None:
-    x = torch.from_numpy(np.random.default_rng(3).standard_normal(9000).astype(np.float32))
-    for part in (TopK(0.01), OneSided(0.01)):
-        indices, scale = part.select(x.to(device), 0)
-        assert indices.device.type == device
-        assert indices.tolist() == part.select(x, 0)[0].tolist()
-        assert scale == 1.0
 
 
 @pytest.mark.parametrize(

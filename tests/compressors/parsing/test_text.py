@@ -1,6 +1,5 @@
 """The text form: what it prints, what it reads, and what it says about mistakes."""
 
-import json
 from itertools import permutations
 
 import pytest
@@ -60,11 +59,6 @@ COMPRESSORS = st.one_of(ONCE, rules(ONCE))
 def test_any_compressor_prints_and_parses(compressor: Compressor) -> None:
     assert parse(text(compressor)) == compressor
     assert text(parse(text(compressor))) == text(compressor)
-
-
-@given(COMPRESSORS)
-def test_any_compressor_goes_to_json_and_back(compressor: Compressor) -> None:
-    assert from_json(json.loads(json.dumps(to_json(compressor)))) == compressor
 
 
 @pytest.mark.parametrize(

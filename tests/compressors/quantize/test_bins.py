@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from compressors import compress, parse
-from compressors.theory import bound
+from compressors.bounds import bound
 
 HUGE = torch.finfo(torch.float32).max
 
@@ -77,24 +77,6 @@ def test_bins_are_means_of_even_bins(bits: int, spread: float | None) -> None:
     error = x.numpy() - got
     assert float(error @ got) == pytest.approx(0, abs=1e-2)
     assert float(error @ error) <= float(x @ x)
-
-
-@pytest.mark.parametrize(
-    ("method", "other", "share"),
-    [
-        ("bins(1)", "lloyd(1, least)", 1.001),
-        ("bins(2)", "lloyd(2, least)", 1.03),
-        ("bins(3)", "lloyd(3, least)", 1.12),
-        ("bins(4)", "lloyd(4, least)", 1.25),
-        ("topk(0.1) | bins(1)", "topk(0.1) | ternary", 1.001),
-        ("topk(0.1) | bins(2)", "topk(0.1) | magnitude(avg, 2)", 0.999),
-    ],
-)
-def test_bins_are_as_good_as_levels_of_as_many_bits(method: str, other: str, share: float) -> None:
-    """Of normal values: edges lie on both sides of the mean alike, none is spent on emptiness."""
-    x = normal(20_000)
-    one, two = (float((sent(m, x) - x).square().sum()) for m in (method, other))
-    assert one <= share * two
 
 
 def test_the_bound_of_bins_is_reached() -> None:

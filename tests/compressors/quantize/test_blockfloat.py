@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from compressors import compress, decompress, parse
+from compressors.bounds import bound
 from compressors.quantize.blockfloat import FORMATS
-from compressors.theory import bound
 from tests.support.cases import cases
 
 TORCHS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
@@ -22,6 +22,12 @@ def sent(method: str, x: Tensor, seed: int = 0) -> Tensor:
         decompress(parse(method), packet.payload, {"w": x})["w"], packet.sent["w"].decoded
     )
     return packet.sent["w"].decoded
+
+
+def codes_of(payload: bytes, count: int) -> list[int]:
+    """The last 4-bit symbols of a message of whole bytes."""
+    digits = payload.hex()[-count:]
+    return [int(digit, 16) for digit in digits]
 
 
 def scale_of(part: Tensor, format: str) -> float:
@@ -61,6 +67,19 @@ def test_fp4_by_hand() -> None:
     assert packet.spans["side"] == 8 and packet.spans["values"] == 4 * 8
 
 
+def test_e3m0_by_hand() -> None:
+    """Largest 12: scale 1. Of 16, 8, 4, 2, 1, 1/2, 1/4 and 0 ties go to the larger, of 1/8 to 0."""
+    x = torch.tensor([12.0, -11.5, 6.0, -3.1, 0.37, 0.125, -0.13, 0.0])
+    wanted = [16.0, -8.0, 8.0, -4.0, 0.25, 0.0, -0.25, 0.0]
+    assert sent("fp4_e3m0(nearest)", x).tolist() == wanted
+    packet, _ = compress(parse("fp4_e3m0(nearest)"), {"w": x})
+    assert packet.spans["side"] == 8 and packet.spans["values"] == 4 * 8
+    # a sign, then 7 for 16, 6 for 8 and so on down to 1 for 1/4
+    assert codes_of(packet.payload, 8) == [0b0111, 0b1110, 0b0110, 0b1101, 0b0001, 0, 0b1001, 0]
+    draws = torch.stack([sent("fp4_e3m0", torch.tensor([16.0, 3.0, -0.1]), s) for s in range(400)])
+    assert {*draws[:, 1].tolist()} == {2.0, 4.0} and {*draws[:, 2].tolist()} == {0.0, -0.25}
+
+
 @pytest.mark.parametrize("format", cases({name: name for name in FORMATS}, quick=["e2m1"]))
 def test_by_chance_the_mean_is_right_and_the_error_within_its_bound(format: str) -> None:
     x = normal(64, 3) * torch.logspace(-3, 1, 64)
@@ -89,7 +108,8 @@ def test_the_ends_of_float32() -> None:
             x = torch.tensor([huge, -huge, 1e-45, 0.0])
             got = sent(f"mx({format}, 4, {rounding})", x)
             assert bool(torch.isfinite(got).all()) and got[2:].tolist() == [0.0, 0.0]
-            assert got[:2].tolist() == pytest.approx([huge, -huge], rel=0.34)
+            # the powers of two of e3m0 end at 2^127, half of 2^128
+            assert got[:2].tolist() == pytest.approx([huge, -huge], rel=0.5)
             assert bool(torch.isfinite(sent(f"mx({format}, 1, {rounding})", x)).all())
 
 

@@ -138,17 +138,6 @@ def test_a_double_exponential_is_found(a: float, b: float, c: float, d: float, k
     assert np.linalg.norm(got - y) < 0.01 * np.linalg.norm(y)
 
 
-def test_the_exponential_of_sums_and_products() -> None:
-    """The kernel's e^-z against numpy's, and a term's powers against both."""
-    for z in (0.0, 1e-9, 0.3, 0.5, 7.0, 100.0, 700.0):
-        assert exponentials._decay(z) == pytest.approx(float(np.exp(-z)), rel=1e-12)
-    assert exponentials._decay(1e30) == 0.0
-    assert math.isnan(exponentials._decay(math.nan))
-    x = np.linspace(0, 1, 700)
-    got = exponentials.evaluate_exponentials(np.array([2.0, -5.0, 3.0, 11.0]), 700)
-    assert np.allclose(got, 2 * np.exp(-5 * x) + 3 * np.exp(11 * (x - 1)), rtol=1e-10)
-
-
 def test_few_values_of_fit_dexp_are_exact() -> None:
     for k in range(1, 5):
         x = whole_numbers(k, k) / 64

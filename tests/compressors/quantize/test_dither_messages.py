@@ -1,13 +1,11 @@
 """Messages of random dithering written by hand, and its settings."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from compressors import BitReader, BitWriter, Dither, compress, decompress, parse, qsgd, text
+from compressors import BitReader, BitWriter, Dither, compress, decompress, parse, qsgd
 from compressors.parts import Place, Symbols
 from tests.support.generators import from_bits, to_bits
 
@@ -78,18 +76,6 @@ def test_sparse_values_share_one_norm_whatever_the_sparsifier() -> None:
     assert packet.spans["side"] == 32
     multiples = packet.sent["w"].values * 15 / 5
     torch.testing.assert_close(multiples, multiples.round())
-
-
-def test_norms_in_any_spelling_print_the_same() -> None:
-    for spelled in ("inf", "'inf'", '"inf"'):
-        assert parse(f"dither(3, {spelled})") == parse("dither(3, norm='inf')")
-    assert parse("dither(3, 1)") == parse("dither(3, '1')") == parse("dither(3, norm=1.0)")
-    assert Dither(3, 2) == Dither(3) == Dither(3, 2.0) == Dither(3, "2")
-    assert Dither(3, math.inf) == Dither(3, "inf")
-    assert text(Dither(3, 1)) == "dither(3, '1')"
-    assert parse("dither(3, norm_code=cnat)") == parse("dither(3, norm_code='cnat')")
-    assert parse("dither(3, norm_code=float32)") == parse("dither(3)")
-    assert text(parse("natural_dither(3, inf)")) == "per_tensor(dither(3, 'inf', 'natural'))"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from compressors import Dither, compress, parse, text
+from compressors import Dither, parse, text
 from compressors.quantize.levels import bucket_norms
 from compressors.segments.plan import plan_of
-from compressors.theory import bound
 
 
 def normal(n: int) -> torch.Tensor:
@@ -27,20 +26,6 @@ def test_norms_by_numpy(p: float) -> None:
     top = torch.finfo(torch.float32).max
     assert bucket_norms(torch.full((9,), top), "3", 9)[0] == np.float32(top)
     assert bucket_norms(torch.zeros(9), "3", 4).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("method", ["natural_dither(4, 3)", "dither(3, 1.5)", "dither(4, 4.5)"])
-def test_they_are_unbiased_and_within_theorem_7(method: str) -> None:
-    x, draws = normal(64), 400
-    sent = torch.stack(
-        [compress(parse(method), {"w": x}, seed=s)[0].sent["w"].decoded for s in range(draws)]
-    ).double()
-    error = float((sent - x).square().sum(1).mean() / x.square().sum())
-    assert error <= bound(parse(method), 64).omega
-    signs = torch.from_numpy(np.random.default_rng(3).choice([-1.0, 1.0], (64, 12)))
-    sums = sent @ signs  # of all entries: single ones may have rare draws
-    score = (sums.mean(0) - x.double() @ signs) / (sums.std(0) / math.sqrt(draws))
-    assert float(score.abs().max()) < 5
 
 
 def test_the_name_of_a_norm() -> None:

@@ -18,8 +18,6 @@ from compressors import (
     decompress,
     parse,
 )
-from compressors.kernels import rounding as kernel
-from compressors.kernels.noise import key
 from compressors.parts import IEEE, Place
 from tests.support.generators import from_bits, to_bits
 
@@ -50,25 +48,6 @@ def is_unbiased(found: np.ndarray, x: np.ndarray) -> bool:
         if abs(z.mean()) > 5 * z.std() / math.sqrt(len(z)) + 1e-9:
             return False
     return True
-
-
-@pytest.mark.parametrize("bits", [1, 2, 5, 8, 9, 16])
-def test_minmax_is_unbiased_with_the_variance_of_its_step(bits: int) -> None:
-    """100 draws; E (D - x)^2 = (b - x)(x - a) between neighbours a and b; 5 standard errors.
-
-    With 16 bits the rounding of levels to float32 shows: 2.4e-7 beside a step of 1e-4.
-    """
-    x = gaussian(500) + 3
-    wide, top = x.double().numpy(), 2**bits - 1
-    found = draws(MinMax(bits), x, 100)
-    assert is_unbiased(found, wide)
-    step = (wide.max() - wide.min()) / top
-    t = (wide - wide.min()) / step
-    expected = ((np.floor(t) + 1 - t) * (t - np.floor(t)) * step**2).sum()
-    squares = ((found - wide) ** 2).sum(1)
-    assert abs(squares.mean() - expected) < 5 * squares.std() / 10 + 1e-5 * expected
-    assert (np.abs(found - wide) <= step * (1 + 1e-6) + 1e-6).all()
-    assert found.min() == wide.min() and found.max() == wide.max()
 
 
 def test_minmax_is_exact_on_its_levels() -> None:
@@ -155,25 +134,6 @@ def test_cint_refuses_numbers_that_it_never_writes(least: int, alphabet: int) ->
     out.gamma(alphabet)
     with pytest.raises(PayloadError, match="whole numbers from"):
         RandomInteger().read_side(BitReader(out.to_bytes()), Place(None, torch.Size([3])))
-
-
-def test_torch_gives_the_symbols_of_numba() -> None:
-    x = torch.cat([gaussian(1000) * torch.logspace(-20, 12, 1000), torch.tensor([-0.0, -1e-40])])
-    wide = x.double()
-    fast, floats = torch.empty(1002, dtype=torch.int32), torch.empty(1002)
-    kernel.between(x.numpy(), float(x.min()), 1e-8, 255, *key(5), fast.numpy())
-    slow = kernel.round_torch(((wide - float(x.min())) * 1e-8).clamp(max=255), 5)
-    assert torch.equal(fast.long(), slow)
-    kernel.round_signed(x.numpy(), 0.25, 128, 127, *key(5), fast.numpy())
-    most = torch.where(x < 0, 128, 127).double()
-    j = kernel.round_torch((wide.abs() / 0.25).minimum(most), 5)
-    assert torch.equal(fast.long(), 2 * j - ((x < 0) & (j > 0)).long())
-    kernel.round_integers(x.numpy(), *key(5), floats.numpy())
-    inside = wide.abs() < 2**24
-    j = kernel.round_torch(torch.where(inside, wide.abs(), 0.0), 5).double()
-    slow = torch.where(x < 0, -1.0, 1.0) * torch.where(inside, j, wide.abs())
-    assert torch.equal(floats.double(), slow)
-    assert not torch.signbit(floats[floats == 0]).any()
 
 
 ZERO, ONE, MINUS_TWO = "0" * 32, "0 01111111" + "0" * 23, "1 10000000" + "0" * 23

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from compressors import PayloadError, compress, decompress, parse
 from compressors.bits import BitReader, BitWriter
+from compressors.bounds import bound
 from compressors.kernels import lattice as kernel
 from compressors.parts import Place
 from compressors.quantize.lattice import Lattice
-from compressors.theory import bound
 from tests.support.cases import cases
 
 

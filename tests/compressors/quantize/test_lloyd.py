@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from compressors import compress, parse, text
+from compressors.bounds import bound
 from compressors.kernels import noise
 from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes, rotate
 from compressors.quantize.lloyd import lloyd_spread
-from compressors.theory import bound
 
 PRINTED = {1: 0.571, 2: 0.133, 3: 0.0358, 4: 0.0096}  # the unbiased error of large vectors, by bits
 BITS = tuple(PRINTED)

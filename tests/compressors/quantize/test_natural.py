@@ -175,42 +175,6 @@ def test_the_second_moment_stays_below_nine_eighths() -> None:
     assert abs(m[ratio.argmax()] - 1 / 3) < 1e-6
 
 
-def test_gaussian_values_on_average() -> None:
-    """E[C(t)**2] / E[t**2] = 1.0817 for N(0, 1); the mean of C(t)**2 / t**2 is 1.0820.
-
-    2**20 values at the middles of as many equally likely intervals, with the exact ratio of
-    each. Then the kernel on them: sum C(t)**2 / t**2. A ratio is 1 / (1 + m)**2 or four
-    times that, so its variance is below 9 p (1 - p) <= 2.25, an average's deviation over
-    2**20 below 0.0015; five of them 0.0074. The mean of C(t) / t likewise: its variance is
-    at most 1/8, five deviations 0.0018.
-    """
-    shares = (torch.arange(1 << 20, dtype=torch.float64) + 0.5) / (1 << 20)
-    values = (math.sqrt(2) * torch.erfinv(2 * shares - 1)).float()
-    m = values.abs().double() / 2.0 ** values.abs().double().log2().floor() - 1
-    exact = (1 + 3 * m) / (1 + m) ** 2
-    weight = values.double().square()
-    assert float((exact * weight).sum() / weight.sum()) == pytest.approx(1.0817, abs=5e-5)
-    assert float(exact.mean()) == pytest.approx(1.0820, abs=5e-5)
-    share = rounded(Natural(), values, seed=20).double() / values.double()
-    assert float(share.square().mean()) == pytest.approx(float(exact.mean()), abs=0.0074)
-    assert float(share.mean()) == pytest.approx(1, abs=0.0018)
-
-
-@pytest.mark.parametrize("settings", [Natural(), Natural(8), Natural(5, 2)], ids=text)
-@pytest.mark.parametrize("value", [2.5, -1.3, 0.1, 2.0**-13 * 0.7, 3e-5])
-def test_unbiased_by_drawing(settings: Natural, value: float) -> None:
-    """2**18 draws of one number; five standard errors, from the two outcomes and their chance."""
-    n = 1 << 18
-    t = float(np.float32(value))
-    found = rounded(settings, torch.full((n,), t), seed=6).double()
-    low = 2.0 ** max(math.floor(math.log2(abs(t))), settings.lowest)
-    steps = (0.0, low) if abs(t) < low else (low, 2 * low)
-    chance = (abs(t) - steps[0]) / (steps[1] - steps[0])
-    error = (steps[1] - steps[0]) * math.sqrt(chance * (1 - chance) / n)
-    assert abs(float(found.mean()) - t) < 5 * error
-    assert set(found.abs().unique().tolist()) <= set(steps)
-
-
 def test_entries_do_not_share_their_noise() -> None:
     """Of 2**16 entries 1.5 a half rises; so do a quarter of all pairs, for other seeds too.
 

@@ -99,23 +99,6 @@ def test_the_bits_of_a_scaled_sign() -> None:
     assert body("l1_sign", torch.tensor([3.0, -1.0])) == to_bits(from_bits(f"{two} 01"))
 
 
-@given(updates())
-def test_a_scaled_sign_contracts_by_its_delta(update: dict[str, Tensor]) -> None:
-    """||v - C(v)||^2 = (1 - delta) ||v||^2, delta = ||v||_1^2 / (d ||v||_2^2).
-
-    The identity holds exactly for the unrounded mean; float32 moves the mean by 2**-24 of
-    itself, which enters squared, and float64 sums by far less: 1e-6 of ||v||^2 covers both.
-    """
-    packet, _ = compress(parse("l1_sign"), update)
-    for name, x in update.items():
-        v = x.double()
-        energy = float(v.square().sum())
-        lost = float((v - packet.sent[name].decoded.double()).square().sum())
-        if energy > 1e-60:
-            delta = float(v.abs().sum()) ** 2 / (v.numel() * energy)
-            assert lost == pytest.approx((1 - delta) * energy, abs=1e-6 * energy)
-
-
 MATRIX = torch.tensor([[3.0, -1.0, 1.0, -2.0], [0.0, -0.0, -4.0, 8.0], [1.0, 1.0, 4.0, 2.0]])
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors import Blocks, Dryden, Nonzero, RTopK, Threshold, TopK, compress, parse
+from compressors.contrib.dryden import dryden_torch
 from compressors.kernels.energy import energies
 from compressors.kernels.sign import signs
 from compressors.parts import Sparsifier
 from compressors.sparsify.blocks import energies_torch
-from compressors.sparsify.dryden import dryden_torch
 from tests.support.generators import DEVICES
 
 VALUES = st.one_of(

@@ -29,28 +29,6 @@ def draws(method: str, seeds: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize(
-    ("method", "omega"),
-    [
-        ("randk(0.2) | float32", 4),
-        ("randk(0.2, seeded=false) | float32", 4),
-        ("bernoulli(0.2) | float32", 4),
-        ("randk(0.001) | float32", 59),
-    ],
-)
-def test_scaled_is_unbiased_with_its_omega(method: str, omega: float) -> None:
-    """Means within 4.5 standard errors, |x| sqrt(omega / seeds) an entry; so is the second moment.
-
-    E||C(x)||^2 = (omega + 1) ||x||^2. Its standard error is taken from the draws.
-    """
-    found = draws(method, 2000)
-    error = np.abs(X) * math.sqrt(omega / 2000)
-    assert (np.abs(found.mean(0) - X) <= 4.5 * error + 1e-9).all()
-    squares = np.square(found).sum(1)
-    wanted = (omega + 1) * np.square(X, dtype=np.float64).sum()
-    assert abs(squares.mean() - wanted) < 4.5 * squares.std() / math.sqrt(2000)
-
-
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 2), (60, 18), (61, 18)])
 def test_the_factor_is_of_the_true_number(n: int, k: int) -> None:
     """n / k with the k that is sent, not 1 / p."""
@@ -59,19 +37,6 @@ def test_the_factor_is_of_the_true_number(n: int, k: int) -> None:
     assert RandK(0.3, scaled=False).select(torch.ones(n), 0)[1] == 1.0
     assert Bernoulli(0.25).select(torch.ones(n), 0)[1] == 4.0
     assert Bernoulli(0.25, scaled=False).select(torch.ones(n), 0)[1] == 1.0
-
-
-def test_plain_randk_contracts_by_what_it_leaves_out() -> None:
-    """E||x - C(x)||^2 = (1 - k/n) ||x||^2, within four standard errors.
-
-    The sum of k of n squares without replacement has variance k (1 - k/n) s^2, s^2 the
-    sample variance of the squares.
-    """
-    n, k, seeds = X.size, 12, 2000
-    squares = np.square(X, dtype=np.float64)
-    lost = np.square(X - draws("randk(0.2, scaled=false) | float32", seeds)).sum(1)
-    error = math.sqrt(k * (1 - k / n) * squares.var(ddof=1) / seeds)
-    assert abs(lost.mean() - (1 - k / n) * squares.sum()) < 4 * error
 
 
 def test_bernoulli_sends_a_binomial_number() -> None:

@@ -16,7 +16,7 @@ from compressors import (
     parse,
     text,
 )
-from compressors.theory import bound
+from compressors.bounds import bound
 from compressors.whole.growth import always_grows, grows, may_grow
 from compressors.whole.keepers import parts_of
 

@@ -30,6 +30,28 @@ def test_masked_messages_decode_to_the_mask_and_their_sum_without_it_to_the_sum(
         compress(method, UPDATE, {"mask/mask": mask[:4]})
 
 
+def test_weighted_sums_by_hand() -> None:
+    """Integers 2, -1, 0, 3, -3 times 5, and 1, 1, 1, 0, 0 times 2, then the weights: 7 in all."""
+    method = MaskedIntegers(3, 0.75, 9, weight=3)
+    other = {"w": torch.tensor([[0.25, 0.25], [0.25, 0.0]]), "b": torch.zeros(1)}
+    packets = [
+        compress(method, update, {"mask/weight": torch.tensor(weight)})[0]
+        for update, weight in ((UPDATE, 5), (other, 2))
+    ]
+    assert [8 * len(packet.payload) for packet in packets] == [80, 80]  # 24 + 1 + 6 x 9
+    for packet, update in zip(packets, (UPDATE, other), strict=True):
+        contract.decodes_to_what_was_sent(method, packet, update)
+    assert packets[0].sent["w"].decoded.tolist() == [[0.5, -0.25], [0.0, 0.75]]
+    sums = np.array([12, -3, 2, 15, -15, 7]) % 512
+    mean = method.mean_of_sum(sums, 2, UPDATE)
+    wanted = torch.tensor([[12, -3], [2, 15]]) * 0.25 / 7
+    assert torch.equal(mean["w"], wanted) and mean["b"].item() == pytest.approx(-15 * 0.25 / 7)
+    assert method.needed(3) == (6 * 7 * 3).bit_length() and not compress(method, {})[0].sent
+    for weight in (0, 8):
+        with pytest.raises(UpdateError, match=f"weight of {weight} where 1 to 7"):
+            compress(method, UPDATE, {"mask/weight": torch.tensor(weight)})
+
+
 def test_a_fraction_of_the_entries_travels_the_same_for_one_seed() -> None:
     """24 bits, one for the mask, 32 of the seed, 4 of 10 entries in 7 bits; times 10 / 4."""
     method, update = MaskedIntegers(3, 0.75, 7, 0.4), {"v": torch.ones(4), "w": torch.ones(3, 2)}
@@ -74,6 +96,8 @@ def test_rounding_has_no_bias() -> None:
         ("8, 0.5, 7", "modulus"),
         ("8, 0.5, 33", "modulus"),
         ("8, 0.5, 9, 0", "p"),
+        ("8, 0.5, 9, weight=2", "modulus"),
+        ("20, 0.5, weight=13", "weight"),
     ],
 )
 def test_other_settings_are_refused(typed: str, setting: str) -> None:

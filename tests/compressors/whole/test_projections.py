@@ -6,8 +6,8 @@ import torch
 
 from compressors import compress, decompress, parse
 from compressors.base import tensor_seed
+from compressors.bounds import bound
 from compressors.kernels.noise import words
-from compressors.theory import bound
 from compressors.whole.projections import Projections
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from compressors import compress, decompress, parse
-from compressors.theory import bound
+from compressors.bounds import bound
 from tests.support.generators import same_bits
 
 X = torch.randn(9, 12, generator=torch.Generator().manual_seed(1))

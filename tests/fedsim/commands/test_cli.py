@@ -16,7 +16,7 @@ from fedsim.show import report
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
 from tests.support.runs import run_module
 
-__all__ = ["no_page", "typed"]  # the fixtures
+__all__ = ["no_page", "typed"]  # fixtures
 
 CELL = {
     "task", "method", "temporal", "gradient", "seed", "clients", "iterations", "rounds",
@@ -220,27 +220,6 @@ def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> 
     said = typed("sweep", *arguments, "--json")
     (cell,) = document(said.out)["cells"]
     assert (cell["iterations"], cell["temporal"], cell["gradient"]) == (20, 4, 0.5)
-
-
-@pytest.mark.slow
-def test_a_grid_grows_in_its_own_folder(typed: Typed, no_page: None) -> None:
-    outs = {
-        document(typed("sweep", "--temporal", n, "--gradient", p, *SMALL, "--json").out)["out"]
-        for n, p in (("10", "0.1"), ("5,10", "0.5,0.1"))
-    }
-    (out,) = outs
-    assert out.startswith("fedsim-results/digits-sbc-")
-    assert len(list(Path(out, "cells").iterdir())) == 5
-    other = document(typed("sweep", *SMALL, "--clients", "3", "--json").out)["out"]
-    assert other not in outs
-
-
-@pytest.mark.slow
-def test_methods_with_their_own_fraction(typed: Typed, no_page: None) -> None:
-    """Twice, as the folder must be known again."""
-    for _ in range(2):
-        said = typed("sweep", "--method", "sbc(0.2)", *SMALL, "--out", "out", "--json")
-        assert [c["gradient"] for c in document(said.out)["cells"]] == [1, 0.2]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compressors import ROWS
-from compressors import theory_tables as tables
+from fedsim.measure.theory import tables
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -18,7 +18,7 @@ def test_the_list(typed: Typed) -> None:
     assert (said.code, said.err) == (0, "")
     assert all(name in said.out for name in NAMES)
     found = json.loads(typed("theory", "--json").out)
-    assert tuple(row["name"] for row in found) == NAMES == tuple(tables.TABLES)
+    assert tuple(row["name"] for row in found) == NAMES == tuple(tables.THEORY_TABLES)
     assert all(row["title"] and row["source"] for row in found)
 
 

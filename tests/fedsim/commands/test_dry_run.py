@@ -2,9 +2,11 @@
 
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from compressors import State, decompress
 from fedsim import RunConfig, run
 from fedsim.runs.estimates import Trials
 from tests.support.commands import SMALL, Typed, document, typed
@@ -35,6 +37,23 @@ def test_relayed_messages_and_local_epochs_are_counted(monkeypatch: pytest.Monke
     assert relayed.seconds == pytest.approx(12 * (2 * 11 / 3 + 1) / 2 + 1)
     made = Trials().of(RunConfig.of(temporal=6, iterations=18, **more))
     assert made.seconds == pytest.approx(12 * (6 / 3 + 2) / 2 + 1)
+
+
+def test_kernels_that_the_first_message_compiles_are_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A decoder that takes 1000 s at first: the clock goes on with each call of it."""
+    calls = count()
+    now = [0.0]
+
+    def slow_at_first(*given: Any) -> State:
+        now[0] += 1000.0 if next(calls) == 0 else 1.0
+        return decompress(*given)
+
+    monkeypatch.setattr("fedsim.runs.estimates.perf_counter", lambda: now[0])
+    monkeypatch.setattr("fedsim.runs.estimates.decompress", slow_at_first)
+    config = RunConfig.of(method="raw", downlink="relay", iterations=2, temporal=1, clients=4)
+    assert Trials().of(config).seconds == 2 * 4 * 1.0
 
 
 def test_nothing_is_written(typed: Typed) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,23 @@ def test_a_terminal_that_lacks_letters_is_sent_others(encoding: str) -> None:
     terminal.flush()
     shown = terminal.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
     assert "3G" in shown and terminal.errors == "strict"
+
+
+def test_an_error_ends_lines_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file gets one line; a word that is longer than the terminal stays whole."""
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = {}
+    for is_terminal in (True, False):
+        stream = io.StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda answer=is_terminal: answer)
+        with redirect_stderr(stream):
+            assert main(["run", "--method", "sbcc", "--out", "x" * 60]) == 2
+            assert main(["report", "x" * 60]) == 2
+        shown[is_terminal] = stream.getvalue()
+    assert shown[True].split() == shown[False].split()
+    lines = shown[True].splitlines()
+    assert len(lines) > len(shown[False].splitlines()) == 2
+    assert all(len(line) <= 40 or " " not in line for line in lines)
 
 
 def test_figures_of_a_report_are_as_without_a_matplotlibrc(tmp_path: Path) -> None:

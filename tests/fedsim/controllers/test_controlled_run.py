@@ -8,7 +8,7 @@ import torch
 
 from fedsim import run
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, clients, model, rounds, small
+from tests.support.runs import assert_same, model, rounds, small
 
 LINKS = "up=lognormal(100kbit, 1), down=20Mbit, latency=10ms, compute=2ms"
 CONTROLLED: dict[str, dict[str, Any]] = {
@@ -23,25 +23,6 @@ CONTROLLED: dict[str, dict[str, Any]] = {
 def controlled(**settings: Any) -> Any:
     """A run of twenty iterations whose method takes a fraction."""
     return small(**{"method": "sbc", "gradient": 0.05} | settings)
-
-
-@pytest.mark.slow
-def test_fixed_is_the_ordinary_run_and_its_orders(tmp_path: Path) -> None:
-    """The same weights, updates and scores; three bytes down per client and round."""
-    plain, fixed = controlled(), controlled(controller="fixed")
-    run(plain, tmp_path / "plain")
-    run(fixed, tmp_path / "fixed")
-    assert model(tmp_path / "plain") == model(tmp_path / "fixed")
-    one, other = rounds(tmp_path / "plain"), rounds(tmp_path / "fixed")
-    assert (other["down_order_bits"] == 4 * 24).all() and (other["up_report_bits"] == 0).all()
-    assert (other["down_wire_bits"] - one["down_wire_bits"] == 4 * 24).all()
-    same = ["iteration", "local_iterations", "metric", "up_wire_bits", "down_content_bits"]
-    assert one[same].equals(other[same])
-    new = {"up_report_bits", "down_order_bits", "sent_fraction"}
-    assert {*other.columns} - {*one.columns} == new | {"used_iterations"}
-    rows = clients(tmp_path / "fixed")
-    assert {*rows.columns} - {*clients(tmp_path / "plain").columns} == new | {"local_iterations"}
-    assert (rows["sent_fraction"] == 0.05).all() and (rows["local_iterations"] == 5).all()
 
 
 def test_all_digits_of_p_are_meant_where_it_stays(tmp_path: Path) -> None:

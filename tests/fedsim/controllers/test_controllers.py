@@ -26,56 +26,6 @@ def told(**facts: Any) -> Observation:
     return Observation(**known | facts)
 
 
-def choices(name: str, every: list[dict[str, Any]]) -> list[tuple[int, float]]:
-    """What a controller chooses, told these facts one after the other."""
-    controller, memory, found = parse_controller(name), dict[str, Any](), []
-    for facts in every:
-        choice, memory = controller.choose(told(**facts), memory)
-        assert isinstance(choice, Action)
-        found.append((choice.n, round(choice.p, 6)))
-    return found
-
-
-def test_warm_up_falls_by_the_same_factor() -> None:
-    rounds = [{"round": number} for number in range(1, 5)]
-    found = choices("warmup(2, first=0.16)", rounds)
-    assert found == [(8, 0.16), (8, 0.04), (8, 0.01), (8, 0.01)]
-
-
-def test_delay_first_changes_at_the_drop_of_the_rate() -> None:
-    """Total sparsity 0.01 / 8 in both phases: 100 iterations would be dense at 0.125."""
-    drop = {"rate_drops": (30,)}
-    every = [drop | {"iteration": done} for done in (0, 25, 30)]
-    found = choices("delay_first(longest=25)", every)
-    assert found == [(25, 0.03125), (5, 0.00625), (1, 0.00125)]
-    half = [{"iteration": 49}, {"iteration": 50}]
-    assert choices("delay_first", half)[1] == (1, 0.00125)
-    assert choices("delay_first(at=0.2)", [{"iteration": 20}]) == [(1, 0.00125)]
-
-
-def test_plateau_halves_n_and_doubles_p() -> None:
-    """Losses 4, 2, 2, 2: two rounds without a better loss; the best is then forgotten."""
-    every = [{"train_loss": x} for x in (None, 4.0, 2.0, 2.0, 2.0, 9.0, 9.0, 9.0)]
-    found = choices("plateau(2, most=0.02)", every)
-    assert found[:4] == [(8, 0.01)] * 4 and found[4:7] == [(4, 0.02)] * 3
-    assert found[7] == (2, 0.02)
-
-
-def test_noise_halves_n_where_the_cosines_sum_below_zero() -> None:
-    every = [{"agreement": x} for x in (None, 0.5, -0.4, -0.2, -0.3)]
-    assert [n for n, _ in choices("noise(2)", every)] == [8, 8, 8, 4, 4]
-    assert choices("noise(1, least=8)", [{"agreement": -1.0}]) == [(8, 0.01)]
-
-
-def test_adacomm_follows_the_root_of_the_loss() -> None:
-    """First loss 4: sqrt(1 / 4) 8 = 4; then the same loss again, which halves n."""
-    every = [
-        {"iteration": at, "train_loss": loss}
-        for at, loss in ((0, None), (8, 4.0), (16, 1.0), (18, 1.0), (20, 1.0))
-    ]
-    assert [n for n, _ in choices("adacomm(10)", every)] == [8, 8, 4, 4, 2]
-
-
 def test_link_gives_each_client_what_its_upload_has_time_for() -> None:
     """2 s at 100 bit/s of 10 bits per entry are 20 of 1000 entries; the first message: 16 bits."""
     first = ClientObservation(up=100.0, up_bits=500, sent=50)

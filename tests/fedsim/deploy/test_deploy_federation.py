@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,6 @@ from fedsim.engines.deploy.clientapp import ask, become, listening
 from fedsim.engines.deploy.processes import Group
 from tests.support.markdown import ROOT
 
-Stand = Callable[..., None]
 _LISTENS = """
 import socket, sys, time
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
@@ -72,49 +70,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
 
 
 @pytest.mark.slow
-def test_nodes_are_told_who_they_are(
-    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[dict[str, Any]] = []
-
-    def noting(link: int, port: int, settings: dict[str, Any]) -> list[str]:
-        told.append(settings)
-        assert link != port
-        return registers()
-
-    monkeypatch.setattr(programs, "supernode", noting)
-    with Deployment(2, tmp_path) as federation:
-        assert all(group.alive for group in started)
-        federation.kill(1)
-        federation.start(1)
-        assert sorted(federation.nodes) == [0, 1]
-    assert not any(group.alive for group in started) and not federation.private.exists()
-    assert told[0] == {
-        "partition-id": 0,
-        "num-partitions": 2,
-        "client-id": "0",
-        "state-dir": str(tmp_path / "nodes" / "0"),
-    }
-    assert [node["client-id"] for node in told] == ["0", "1", "1"]
-
-
-@pytest.mark.slow
-def test_no_port_is_given_twice(
-    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    same, told = ports.free_ports(4), list[int]()
-    monkeypatch.setattr(ports, "free_ports", lambda count: same[:count])  # unbound
-
-    def noting(link: int, port: int, *_: Any) -> list[str]:
-        told.append(port)
-        return registers()
-
-    monkeypatch.setattr(programs, "supernode", noting)
-    with Deployment(3, tmp_path) as federation:
-        assert [federation.port, *told] == same
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "called"), [("supernode", "SuperNode 0"), ("warm", "the clients")]
 )
@@ -136,18 +91,6 @@ def test_a_node_that_never_registers_is_told_of(
     with pytest.raises(RunFailed, match="SuperNode 0 is not ready after 0.3 s"):
         Deployment(1, tmp_path).__enter__()
     assert not any(group.alive for group in started)
-
-
-@pytest.mark.slow
-def test_a_federation_is_ready_when_the_clients_process_is(
-    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slow(socket: Path) -> list[str]:
-        return ["sh", "-c", f"sleep 1; touch '{socket}'; sleep 60"]
-
-    monkeypatch.setattr(programs, "warm", slow)
-    with Deployment(1, tmp_path) as federation:
-        assert list(federation.private.glob("*.sock"))
 
 
 def test_a_start_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

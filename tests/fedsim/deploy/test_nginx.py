@@ -25,7 +25,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_messa
 from google.protobuf.message import Message
 
 from fedsim.engines.deploy import ports, programs
-from fedsim.engines.deploy.processes import Group, Guard, stop_all
+from fedsim.engines.deploy.processes import Group, stop_all
 from tests.support.markdown import ROOT, blocks
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -71,7 +71,7 @@ class Site:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.guard = folder, Guard()
+        self.folder = folder
         self.public, self.link = ports.free_ports(2)
         self.groups: list[Group] = []
 
@@ -122,7 +122,7 @@ class Site:
         """A program of the recipe, in a shell."""
         log, home = self.folder / f"{name}.log", self.environment(name)
         command = f"cd '{self.folder}' && exec env {command}"
-        self.groups.append(Group(name, ["sh", "-c", command], log, home, self.guard))
+        self.groups.append(Group(name, ["sh", "-c", command], log, home))
         return self.groups[-1]
 
     def shell(self, text: str) -> str:
@@ -216,7 +216,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
     finally:
         stop_all(site.groups)
-        site.guard.close()
 
 
 def test_control_is_refused_from_outside(site: Site) -> None:

@@ -112,28 +112,6 @@ def test_whatever_a_client_remembers(
     assert len(payloads(tmp_path / "ray")) == 2 * 2 * 3 * len(frame)  # buffers beside each
 
 
-def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path) -> None:
-    config = small(
-        clients=6,
-        cohort=4,
-        ask=5,
-        iterations=40,
-        downlink="sbc(0.05)",
-        catch_up=True,
-        late="count",
-        dropout="before=0.1, after=0.1",
-        deadline="1s",
-        availability=0.9,
-        network="up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms)",
-        strategy="nesterov",
-        partition="dirichlet(0.5)",
-    )
-    on_all(config, tmp_path, cluster)
-    local, *others = clocks(tmp_path)
-    assert all(map(local.equals, others)) and (local.diff().dropna() > 0).all()
-    assert rounds(tmp_path / "local")["late"].sum() > 0
-
-
 def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
     config = small(
         clients=4,

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from compressors import derive
 from fedsim import RunConfig, run
 from fedsim.network.pricing import SECONDS
-from strategies.channel.nodes import cohort
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
@@ -80,73 +78,6 @@ def test_fedbuff_s_arrivals_over_three_buffers(
     assert rows["staleness"].tolist() == pytest.approx([1 / 3, 1])
     assert rows["staleness_max"].tolist() == [1, 1] and rows["iteration"].tolist() == [2, 4]
     assert last(tmp_path) == [44.25] * 3
-
-
-def test_fedasync_s_arrivals_and_models(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first three as above; each moves the model, so that every later download is charged.
-
-    Down: client 0 from 17 s at its 6, until 37 s. Client 2 from 18 s at 16, with client 1 from
-    18.5 s at 8 each: client 2 is through at 32.5 s, and client 1, which has 8 bits left, at 33 s.
-    Up: client 2 from 34.5 s at 8, until 49.5 s. Client 1 from 38.5 s at 16, from 40.5 s, when
-    client 0 joins, at 8: 16 bits are left at 49.5 s, and then 12 bit/s until 50 5/6 s. Client 0,
-    with 48 bits at 49.5 s, has 32 left then, at 24 bit/s: 52 1/6 s.
-
-    Weights by hinge(1, 1): 1 up to one step, 1/2 after two and 1/4 after four; times 1/2. Clients
-    come to w / 4 + 3/4 of their target: the model goes by 12 / 2 to 6, by (24 - 6) / 2 to 15, by
-    (48 - 15) / 4 to 23.25, by (27.75 - 23.25) / 2 to 25.5, by (53.8125 - 25.5) / 2 to 39.65625, and
-    by (13.5 - 39.65625) / 8 to 36.38671875.
-    """
-    give_links(monkeypatch, **LINKS)
-    settings = {"strategy": "fedasync", "server_lr": 0.5, "staleness": "hinge(1, 1)"}
-    came = ran(make_task(**threes(TARGETS)), tmp_path, **settings)
-    assert came["client"].tolist() == [0, 2, 1, 2, 1, 0]
-    assert came["sim_end_seconds"].tolist() == pytest.approx(
-        [17, 18, 18.5, 50.5, 51 + 1 / 3, 52 + 2 / 3], abs=1e-9
-    )
-    assert came["staleness"].tolist() == [0, 1, 2, 1, 1, 4]
-    assert came["down_wire_bits"].tolist() == [0, 0, 0, 120, 120, 120]
-    download = came["sim_download_seconds"].tolist()
-    assert download == pytest.approx([0.5, 1, 0.5, 15.5, 15, 20.5], abs=1e-9)
-    assert table(tmp_path)["version"].tolist() == [3, 6]
-    assert last(tmp_path) == [36.38671875] * 3
-
-
-def test_fewer_at_work_than_there_are_clients(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two of three at work. Seed 8 begins with 0 and 1; then the second of those that are idle,
-    clients 0 and 2, then the first of 0 and 1, of 1 and 2, of 0 and 2, and the second of 1 and 2.
-
-    Up: client 0 from 3.5 s at 24, from 5.5 s with client 1 at 12 each: 11.5 s, and client 1, with
-    48 bits left, 13.5 s. They come at 12 and 14 s, and the model moves to (12 + 48) / 2 = 30.
-    Client 2, asked at 12 s, sends from 14 to 29 s at its 8, and comes at 30 s, a step late: 24 / 2.
-    Down: client 0 from 14 to 34 s at 6, client 1 from 30 to 37.5 s at the 16 that are left. Up:
-    client 0 from 37.5 to 42.5 s: it comes at 43 s with 3/4 of 16 - 30, and the model moves by
-    (12 - 10.5) / 2 to 30.75. Client 1 sends from 43 to 48 s, and comes a step late: 25.5 / 2.
-    Client 0, asked again at 43 s, has its model at 63.5 s and sends from 66.5 s beside client 2;
-    client 2, asked at 48.5 s, has its at 57 s (16 bit/s beside client 0), sends from 58 to 73 s and
-    is the sixth to come, at 74 s, with 3/4 of 32 - 30.75: 30.75 + (12.75 + 0.9375) / 2 = 37.59375.
-    """
-    assert cohort(3, 2, 8, 1) == [0, 1]
-    assert [derive(8, "next client", turn) % 2 for turn in range(1, 6)] == [1, 0, 0, 0, 1]
-    give_links(monkeypatch, **LINKS | {"down": [6, 16, 20]})
-    settings = {"strategy": "fedbuff", "buffer_size": 2, "cohort": 2, "seed": 8, "iterations": 6}
-    task = make_task(**threes(TARGETS))
-    came = ran(task, tmp_path, staleness="polynomial(1)", **settings)
-    assert came["client"].tolist() == [0, 1, 2, 0, 1, 2]
-    assert came["sim_end_seconds"].tolist() == pytest.approx([12, 14, 30, 43, 48.5, 74], abs=1e-9)
-    assert came["staleness"].tolist() == [0, 0, 1, 0, 1, 0]
-    assert came["down_wire_bits"].tolist() == [0, 0, 0, 120, 120, 120]
-    rows = table(tmp_path)
-    assert rows["sim_end_seconds"].tolist() == pytest.approx([14, 43, 74], abs=1e-9)
-    assert rows[["version", "buffered", "in_flight"]].to_numpy().tolist() == [
-        [1, 0, 1],
-        [2, 0, 1],
-        [3, 0, 1],
-    ]
-    assert last(tmp_path) == [37.59375] * 3
 
 
 def test_two_workers_that_serve_each_other(

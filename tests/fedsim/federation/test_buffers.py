@@ -103,44 +103,6 @@ def test_the_books_balance(buffers: str, make_task: MakeTask, tmp_path: Path) ->
     assert by_client["up_buffer_bits"].sum() == frame["up_buffer_bits"].sum()
 
 
-def test_weights_do_not_depend_on_how_they_travel(make_task: MakeTask, tmp_path: Path) -> None:
-    """Training normalises by the batch alone: the same updates, other statistics."""
-    task = make_task(build=normed)
-    for buffers in ("mean", "local"):
-        run(settings(task, buffers=buffers), tmp_path / buffers)
-    updates = [
-        {n: p for n, p in payloads(tmp_path / b).items() if n.endswith(".bin")}
-        for b in ("mean", "local")
-    ]
-    assert updates[0] == updates[1]
-    one, other = (load_file(tmp_path / b / "model.safetensors") for b in ("mean", "local"))
-    assert torch.equal(one["0.weight"], other["0.weight"])
-    assert not torch.equal(one[NAMES[0]], other[NAMES[0]])
-
-
-def test_a_run_that_ends_by_bits_is_scored_with_what_its_clients_have_then(
-    make_task: MakeTask, tmp_path: Path
-) -> None:
-    """So many rounds whatever ends them: the same statistics, which go up in the last rounds."""
-    task, more = make_task(build=normed), {"buffers": "local", "evaluate_every": 1000}
-    run(settings(task, iterations=400, stop_at_bits=6_000.0, **more), tmp_path / "bits")
-    sent = rounds(tmp_path / "bits")["up_buffer_bits"] > 0
-    assert 10 < len(sent) < 200 and sent.iloc[-2:].all() and not sent.iloc[1:-4].any()
-    run(settings(task, iterations=2 * len(sent), **more), tmp_path / "iterations")
-    one, other = (load_file(tmp_path / b / "model.safetensors") for b in ("iterations", "bits"))
-    assert {n: x.tolist() for n, x in one.items()} == {n: x.tolist() for n, x in other.items()}
-
-
-def test_a_controller_is_asked_before_buffers_are(make_task: MakeTask, tmp_path: Path) -> None:
-    """``fixed`` gives n and p as they are: the same rounds, and buffers in the same of them."""
-    task = make_task(build=normed)
-    told = []
-    for name, more in (("plain", {}), ("fixed", {"controller": "fixed"})):
-        run(settings(task, buffers="local", **more | {"evaluate_every": 1}), tmp_path / name)
-        told.append(rounds(tmp_path / name)[["metric", "up_buffer_bits"]].fillna(-1).to_numpy())
-    assert told[0].tolist() == told[1].tolist()
-
-
 def test_the_server_scores_with_what_arrived(make_task: MakeTask, tmp_path: Path) -> None:
     task = make_task(build=normed)
     summary = run(settings(task), tmp_path).summary
@@ -176,18 +138,6 @@ def test_statistics_are_those_of_a_plain_loop(make_task: MakeTask, tmp_path: Pat
         final = load_file(tmp_path / buffers / "model.safetensors")
         for name in NAMES:
             torch.testing.assert_close(final[name], whole.buffers[name], rtol=1e-5, atol=1e-6)
-
-
-def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
-    config = settings(make_task(build=normed))
-    trainer = Trainer(config, ClientData.of(config))
-    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    first = trainer.train(0, weights, {}, 0, 2)
-    kept = {n: x.clone() for n, x in first.buffers.items()}
-    trainer.train(1, weights, {}, 0, 2, first.buffers)
-    assert all(torch.equal(first.buffers[n], x) for n, x in kept.items())
-    again = trainer.train(0, weights, {}, 0, 2)
-    assert all(torch.equal(again.buffers[n], x) for n, x in kept.items())
 
 
 @pytest.mark.parametrize("buffers", ["mean", "local"])
@@ -297,25 +247,3 @@ def test_what_is_in_no_state_dict_does_not_travel() -> None:
     layer = nn.BatchNorm1d(2)
     layer.register_buffer("table", torch.ones(3), persistent=False)
     assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
-
-
-@pytest.mark.parametrize(
-    "some",
-    [
-        {},
-        {"strategy": "fedbuff", "build": None},
-        {"controller": "warmup(2, first=0.5)", "method": "sbc({p})", "gradient": 0.2},
-    ],
-    ids=str,
-)
-def test_every_clock_takes_what_the_books_say(
-    some: dict[str, Any], make_task: MakeTask, tmp_path: Path
-) -> None:
-    """A download takes its payload, the buffers' and the order's, each where there is one."""
-    task = make_task(**({} if "build" in some else {"build": normed}))
-    more = {name: value for name, value in some.items() if name != "build"}
-    run(settings(task, network="down=1Mbit, compute=1s", **more), tmp_path)
-    came = clients(tmp_path)
-    assert came["down_wire_bits"].max() > 0
-    seconds = came["sim_download_seconds"].to_numpy()
-    assert seconds * 1e6 == pytest.approx(came["down_wire_bits"].to_numpy())

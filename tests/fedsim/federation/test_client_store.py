@@ -156,20 +156,6 @@ def test_the_place_of_memories_changes_no_bit(tmp_path: Path) -> None:
         assert not (tmp_path / place / NAME).exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_stopped_run_goes_on_from_every_place(memory: Any, workers: int, tmp_path: Path) -> None:
-    config = small(**SOME, memory=memory, workers=workers, checkpoint_every=1)
-    run(small(**SOME), tmp_path / "whole")
-    for number in (2, 3, 5):
-        with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
-    assert (tmp_path / "parts" / NAME).exists()
-    run(config.but(memory=None), tmp_path / "parts")  # from wherever they lie
-    assert_same(tmp_path / "whole", tmp_path / "parts")
-
-
 def test_a_checkpoint_writes_what_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

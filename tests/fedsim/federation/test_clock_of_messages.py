@@ -9,82 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import torch
 
-from compressors import explain, parse
-from fedsim import RunConfig, load, run
-from fedsim.network import parse as parse_network
-from fedsim.network.pricing import SECONDS
+from fedsim import RunConfig, run
 from fedsim.settings.controllers import CONTROLLERS, ListedController
-from fedsim.show.times import priced
 from tests.support.models import normed
-from tests.support.runs import clients, make_task, payloads
-from tests.support.threes import MODEL, give_links, table, threes
+from tests.support.runs import make_task, payloads
+from tests.support.threes import table, threes
 
 __all__ = ["make_task"]  # the fixture
-
-LIKE = {"w": torch.zeros(3)}
-
-
-def test_three_rounds_of_three_clients_that_share_both_ways(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Uploads share 90 bit/s, clients 0 and 1 taking 60 at most and client 2 taking 30.
-
-    Round 1: they begin to send at 1, 1.5 and 2.5 s. Client 0 has sent 30 bits by 1.5 s and 45 more
-    by 2.5 s, beside client 1; then all have 30: client 0 is through at 4 s. Client 1 has 30 bits
-    left, and 60 bit/s beside client 2's 30: 4.5 s. Client 2 has sent 60 by then: 6.5 s. With the
-    latencies 4.25, 5 and 7 s.
-
-    Round 2: downloads share 160 bit/s, client 2 taking 40 at most: 60, 60 and 40, so that they last
-    2, 2 and 3 s. They begin to send after 3, 3.5 and 5.5 s. Client 0 is through after 5.5 s: 30
-    bits alone, 90 at 45 bit/s. Client 1 has 30 left then, at 60 bit/s: 6 s. Client 2 takes 4 s:
-    9.5 s. So they come after 5.75, 6.5 and 10 s; and so in round 3.
-    """
-    give_links(
-        monkeypatch,
-        up=[60, 60, 30],
-        down=[120, 120, 40],
-        latency=[0.25, 0.5, 0.5],
-        compute=[0.75, 1, 2],
-    )
-    task = make_task(**threes([16.0, 32.0, 64.0]))
-    network = "server_up=90bit, server_down=160bit, compute=1s"
-    common = {"method": "raw", "temporal": 1, "iterations": 3, "network": network}
-    run(RunConfig.of(task=task.name, keep_payloads=True, **common), tmp_path)
-    rows, came = table(tmp_path), clients(tmp_path)
-    assert rows["sim_seconds"].tolist() == pytest.approx([7, 10, 10], abs=1e-9)
-    assert rows["sim_end_seconds"].tolist() == pytest.approx([7, 17, 27], abs=1e-9)
-    later = [[2.25, 0.75, 2.75, 4.25], [2.5, 1, 3, 3.5], [3.5, 2, 4.5, 0]]
-    parts = [[0.25, 0.75, 3.25, 2.75], [0.5, 1, 3.5, 2], [0.5, 2, 4.5, 0], *later, *later]
-    for found, wanted in zip(came[list(SECONDS)].to_numpy().tolist(), parts, strict=True):
-        assert found == pytest.approx(wanted, abs=1e-9)
-    assert came["up_wire_bits"].eq(MODEL).all()
-    assert came["down_wire_bits"].tolist() == [0] * 3 + [MODEL] * 6
-    again = priced(load(tmp_path), parse_network(network))  # of the messages alone
-    assert again["sim_seconds"].tolist() == pytest.approx([7, 10, 10], abs=1e-9)
-    every = [data for name, data in payloads(tmp_path).items() if name.endswith(".bin")]
-    for payload in every:
-        assert explain(parse("raw"), payload, LIKE)["header"] == 24 and 8 * len(payload) == MODEL
-
-
-def test_rounds_on_a_link_that_changes(make_task: Any, tmp_path: Path) -> None:
-    """Up 120 bit/s for 5 s and 40 bit/s for 5 s, again and again; down 120 bit/s; 1 s of training.
-
-    Round 1: until 2 s. Round 2: 1 s down, and the upload from 4 to 5 s. Round 3: the upload from 7
-    to 10 s. Round 4: until 13 s. Round 5: down until 14 s, and 15 to 18 s. The messages alone have
-    the same times.
-    """
-    (tmp_path / "links.csv").write_text("seconds,up,down\n0,120,120\n5,40,120\n")
-    network = f"trace={tmp_path / 'links.csv'}, compute=1s"
-    task = make_task(**threes([16.0]))
-    common = {"method": "raw", "temporal": 1, "iterations": 5, "network": network}
-    run(RunConfig.of(task=task.name, **common), tmp_path / "run")
-    again = priced(load(tmp_path / "run"), parse_network(network))
-    for rows in (table(tmp_path / "run"), again):
-        assert rows["sim_seconds"].tolist() == [2, 3, 5, 3, 5]
-        assert rows["sim_end_seconds"].tolist() == [2, 5, 10, 13, 18]
-
 
 TOPK = "topk({p}) | float32 | bitmap"
 """One entry of three: 4 bytes of header and bitmap, and 4 of the value."""

@@ -58,22 +58,6 @@ def reasons(folder: Path) -> list[tuple[int, int, str]]:
     return list(zip(failed["round"], failed["client"], failed["failure_reasons"], strict=True))
 
 
-def test_without_a_deadline_nobody_waits_for_those_who_left(
-    three: dict[str, Any], tmp_path: Path
-) -> None:
-    """Rounds end with the last that comes: client 2 but in the fifth, which ends with client 1."""
-    run(RunConfig.of(**three), tmp_path)
-    rows = table(tmp_path)
-    assert rows["sim_seconds"].tolist() == [7, 8, 8, 8, 6]
-    assert rows["sim_end_seconds"].tolist() == [7, 15, 23, 31, 37]
-    assert used(tmp_path) == [[0, 1, 2], [1, 2], [0, 2], [0, 1, 2], [0, 1]]
-    assert reasons(tmp_path) == [
-        (2, 0, GONE["before"]),
-        (3, 1, GONE["after"]),
-        (5, 2, GONE["before"]),
-    ]
-
-
 TIMES = [6.5, 6.5, 6.5, 6, 6.5]
 """With a deadline of 6.5 s.
 
@@ -110,21 +94,6 @@ def test_with_a_deadline_they_are_waited_for(
     assert rows["lost"].tolist() == ([0, 1, 0, 1, 0] if late == "drop" else [0] * 5)
     assert rows["returned"].tolist() == [0, 0, 0, 1, 0]
     assert last(tmp_path) == [24.0234375] * 3
-
-
-def test_what_comes_late_counts_in_the_round_in_which_it_comes(
-    three: dict[str, Any], tmp_path: Path
-) -> None:
-    """The second round applies (10.5 + 48) / 2, the fourth a third of -5.859375 + (6.140625 -
-    11.4375) + 12.5625: 18 + 29.25 - 23.4375 + 0.46875; the fifth takes 0.2109375.
-    """
-    run(RunConfig.of(**three, deadline="6.5s", late="count"), tmp_path)
-    rows = table(tmp_path)
-    assert rows["sim_seconds"].tolist() == TIMES
-    assert used(tmp_path) == [[0, 1], [1, 2], [0], [0, 1, 2], [0, 1]]
-    assert rows["late"].tolist() == [0, 1, 0, 1, 0]
-    assert rows["failed_up_bits"].sum() == rows["lost"].sum() == 0
-    assert last(tmp_path) == [24.0703125] * 3
 
 
 def test_what_comes_late_and_cannot_be_applied_is_one_failure(

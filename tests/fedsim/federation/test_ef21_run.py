@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from compressors import parse
 from fedsim import UsageError, run
-from strategies import EF21, DelayedDSGD, RoundInfo, build
+from strategies import EF21, DelayedDSGD, build
 from tests.support import replaying
 from tests.support.runs import small
 
@@ -30,27 +30,6 @@ def test_it_learns_and_its_messages_add_up(tmp_path: Path, some: dict[str, int])
         weights = {n: x + total[n] / config.plan.clients for n, x in weights.items()}
     replaying.assert_equal(dict(sorted(weights.items())), final(tmp_path))
     assert summary["metric"] > 0.3  # ten classes, a tenth by chance
-
-
-def test_without_loss_it_is_the_mean_of_updates(tmp_path: Path) -> None:
-    """A sum of differences rounds, so that weights are near and not equal."""
-    run(small(method="ef21(float32)", strategy="ef21"), tmp_path / "sum")
-    run(small(method="raw"), tmp_path / "mean")
-    one, other = final(tmp_path / "sum"), final(tmp_path / "mean")
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in other)
-
-
-def test_it_goes_on_from_what_was_kept() -> None:
-    """The sum is in ``state``, under names of its own."""
-    method = parse(METHOD["method"])
-    one, other = (build(EF21(), method, clients=2) for _ in range(2))
-    for strategy in (one, other):
-        strategy.open({"w": torch.zeros(3)})
-    one.memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
-    other.restore(*one.state())
-    assert torch.equal(other.memory["w"], one.memory["w"])
-    moved, _ = other.rule.step({}, other.memory, {}, RoundInfo(2, 0, 2, method))
-    assert moved is not None and moved["w"].tolist() == [0.5, 1.0, 1.5]
 
 
 def test_differences_and_their_strategy_belong_together() -> None:

@@ -23,7 +23,7 @@ from strategies import Asynchronous, Staleness
 from strategies.channel.parts import ModelParts
 from tests.support import replaying
 from tests.support.asyncruns import ASYNC, asynchronous
-from tests.support.runs import assert_same, clients, model, rounds, small
+from tests.support.runs import clients, model, rounds, small
 
 
 @pytest.fixture(scope="module", params=ASYNC)
@@ -215,13 +215,6 @@ def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
     run(small(strategy="sharded", **alone, **network), tmp_path / "sharded")
     assert model(tmp_path / "sharded") == model(tmp_path / "gradients")
     assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
-
-
-@pytest.mark.slow
-def test_a_seed_says_all(kept: Any, tmp_path: Path) -> None:
-    name, config, out = kept
-    run(asynchronous(name, keep_payloads=True, workers=2), tmp_path)
-    assert_same(out, tmp_path)
 
 
 def test_messages_alone_make_the_model(kept: Any) -> None:

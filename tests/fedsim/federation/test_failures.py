@@ -19,7 +19,6 @@ from tests.support import replaying
 from tests.support.hanging import LONG, asks, given_up
 from tests.support.runs import (
     Memories,
-    assert_same,
     clients,
     make_task,
     model,
@@ -30,7 +29,8 @@ from tests.support.runs import (
     small,
 )
 
-__all__ = ["make_task", "not_tried"]  # the fixtures
+__all__ = ["make_task"]  # the fixture
+
 Train = Callable[..., Any]
 MARINA = "marina(randk(0.1) | float32, 0.1)"
 BAD = 1  # the client of these tests
@@ -257,16 +257,3 @@ def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> N
     assert summary["status"] == "done" and not (tmp_path / "a" / "error.txt").exists()
     run(small(), tmp_path / "b")
     assert model(tmp_path / "a") == model(tmp_path / "b")
-
-
-@pytest.mark.slow
-def test_a_failed_run_goes_on_from_its_checkpoint(in_round_two: Any, tmp_path: Path) -> None:
-    in_round_two(raises)
-    config = small(checkpoint_every=1, downlink="sbc(0.1)", min_replies=4)
-    with pytest.raises(RunFailed):
-        run(config, tmp_path / "a")
-    rows: list[dict[str, Any]] = []
-    run(config, tmp_path / "a", callbacks=[rows.append])
-    assert [row["round"] for row in rows] == [2, 3, 4]
-    run(config, tmp_path / "b")
-    assert_same(tmp_path / "a", tmp_path / "b")

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import parse
+from compressors.contrib.count_sketch import CountSketch
 from compressors.message import contents
-from compressors.whole.countsketch import CountSketch
 from fedsim import UsageError, run
 from strategies import FetchSGD, build
 from strategies.channel import client_end

@@ -92,21 +92,6 @@ def test_rate_and_momentum_of_the_users_are_the_server_s(make_task: Any, tmp_pat
     replaying.assert_equal(one, other)
 
 
-@pytest.mark.slow
-def test_sparse_gradients_with_a_lossy_downlink_learn(tmp_path: Path) -> None:
-    """The optimizer goes by the model that clients hold, also where the change is rounded."""
-    config = small(
-        strategy="gradients",
-        method="topk(0.1) | float32 | golomb",
-        downlink="ef(cnat)",
-        temporal=1,
-        iterations=40,
-        lr=0.05,
-        evaluate_every=40,
-    )
-    assert run(config, tmp_path).summary["metric"] > 0.6  # ten classes
-
-
 def test_residuals_mask_no_momentum() -> None:
     """There is none at a client; the mean of the round is not one of theirs to mask."""
     assert not small(strategy="gradients", method="sbc(0.1)", temporal=1).plan.masks

@@ -209,12 +209,6 @@ def test_reasons_stay_short() -> None:
     assert len(reasons(["long " * 100])) < 130
 
 
-def test_a_share_by_hand() -> None:
-    """Three uploads of two rounds: 12 of 3 times 40 entries."""
-    frame = pd.DataFrame({"clients": [2, 1], "up_sent": [9, 3]})
-    assert ledger.share(frame, 40) == 0.1
-
-
 def test_layers_by_hand() -> None:
     update = {"w": torch.zeros(3, 4), "b": torch.zeros(3)}
     ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
@@ -225,30 +219,6 @@ def test_layers_by_hand() -> None:
         {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
     ]
     assert ledger.layer_records(traffic()) == []
-
-
-def test_a_participation_by_hand() -> None:
-    """4 replied, then 2 of 3: up 100 / 4 + 60 / 2, down 0 / 4 + 90 / 3."""
-    frame = pd.DataFrame(
-        {
-            "clients": [4, 2],
-            "failures": [0, 1],
-            "up_wire_bits": [100, 60],
-            "up_sent": [8, 2],
-            "down_wire_bits": [0, 90],
-            "downlink_seconds": [1.0, 1.0],
-        }
-    )
-    assert ledger.per_participation(frame) == {
-        "up_wire_bits": 55.0,
-        "up_sent": 3.0,
-        "down_wire_bits": 30.0,
-    }
-
-
-def test_the_ratio_by_hand() -> None:
-    assert ledger.compression_ratio(1000, 50, 32_000.0) == 50.0
-    assert ledger.compression_ratio(1000, 50, 0.0) == float("inf")
 
 
 @pytest.mark.parametrize(

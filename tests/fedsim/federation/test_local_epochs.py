@@ -178,13 +178,3 @@ def test_a_longer_run_goes_on_from_a_finished_one(make_task: Any, tmp_path: Path
         epochs(task, tmp_path / "longer", rounds=rounds, evaluate_every=1)
     epochs(task, tmp_path / "once", rounds=4, evaluate_every=1)
     assert_same(tmp_path / "once", tmp_path / "longer")
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-@pytest.mark.parametrize("machine", [{"engine": "flower"}, {"workers": 2}], ids=["flower", "forks"])
-def test_other_engines_give_the_same_numbers(machine: dict[str, Any], tmp_path: Path) -> None:
-    config = small(iterations=None, temporal=10, rounds=2, local_epochs=1, partition="linear")
-    run(config, tmp_path / "local", progress=False)
-    run(config.but(**machine), tmp_path / "other", progress=False)
-    assert_same(tmp_path / "local", tmp_path / "other")

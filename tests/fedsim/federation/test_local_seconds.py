@@ -85,10 +85,7 @@ def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: flo
     assert timed_steps(seconds, [compute], 0) == n
 
 
-@pytest.mark.parametrize(
-    "more", [{}, pytest.param({"strategy": "fedbuff(2)"}, marks=pytest.mark.slow)], ids=str
-)
-def test_a_stopped_run_goes_on_with_the_same_numbers(more: dict[str, Any], tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
     config = small(
         iterations=None,
         temporal=10,
@@ -96,7 +93,6 @@ def test_a_stopped_run_goes_on_with_the_same_numbers(more: dict[str, Any], tmp_p
         local_seconds="1s",
         checkpoint_every=1,
         network="4g, compute=lognormal(2GFLOP/s, 2)",
-        **more,
     )
     run(config, tmp_path / "full", progress=False)
     with pytest.raises(Stopped):

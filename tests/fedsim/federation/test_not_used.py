@@ -18,6 +18,7 @@ from tests.support.hanging import LONG, asks, given_up
 from tests.support.runs import Memories, clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
+
 BAD = 1  # the client of these tests
 
 Answer = Callable[..., Any]
@@ -195,14 +196,6 @@ def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_p
     dense = 32 * 15 * summary["iterations"]
     assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
     assert summary["up_share"] == pytest.approx(1)
-
-
-@pytest.mark.slow
-def test_a_cohort_sends_less_than_a_client_of_every_round(tmp_path: Path) -> None:
-    config = small(clients=10, cohort=2, iterations=100)
-    summary = run(config, tmp_path).summary
-    for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):
-        assert summary[f"{name}_per_client"] == pytest.approx(summary[name] / 5, rel=1e-12)
 
 
 def test_the_share_that_travelled_is_stored_beside_the_nominal_one(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Batches, build_model
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, distance, make_task, payloads, steps
+from tests.support.runs import assert_same, distance, make_task, steps
 
 __all__ = ["make_task"]  # the fixture
 
@@ -50,19 +50,6 @@ def test_numbers_are_kept_over_rounds(make_task: Any, tmp_path: Path) -> None:
     indices = [batches.at(i) for i in range(12)]
     steps(task, plain, federation.data, indices, Counting(plain.parameters()))
     assert distance(plain, load_file(tmp_path / "model.safetensors")) < 1e-6
-
-
-@pytest.mark.slow
-def test_workers_change_no_number(make_task: Any, tmp_path: Path) -> None:
-    task = make_task(optimizer=Counting, clients=5)
-    for workers in (1, 2, 4):
-        config = RunConfig.of(
-            task=task, method="sbc(0.2)", temporal=2, workers=workers, keep_payloads=True
-        )
-        run(config, tmp_path / str(workers))
-    assert payloads(tmp_path / "1")
-    assert_same(tmp_path / "1", tmp_path / "2")
-    assert_same(tmp_path / "1", tmp_path / "4")
 
 
 @pytest.mark.parametrize("strategy", ["dsgd", "gradients"])

@@ -2,10 +2,12 @@
 
 import json
 import pickle
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -13,7 +15,8 @@ from torch import Tensor
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import run
-from fedsim.ground.errors import RunFailed
+from fedsim.federation.precheck import check_trainable
+from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.runs import parallel
 from fedsim.runs.sentconfig import SentConfig
 from strategies.channel import client_end
@@ -33,6 +36,37 @@ class Grows:
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         return self.factor * torch.from_numpy(bits.float32s(template.numel())).view(template.shape)
+
+
+@dataclass(frozen=True)
+class Draws(Grows):
+    """Sends noise of a global generator, as ``source`` says."""
+
+    factor: float = 1.0
+    source: str = "torch"
+
+    def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        drawn = {
+            "torch": lambda: torch.rand(x.shape),
+            "numpy": lambda: torch.full(x.shape, np.random.rand()),
+            "random": lambda: torch.full(x.shape, random.random()),
+            "seed": lambda: torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)),
+        }
+        return super().write(drawn[self.source](), out, seed)
+
+
+@pytest.mark.parametrize("source", ["torch", "numpy", "random"])
+@pytest.mark.parametrize("setting", ["method", "downlink"])
+def test_a_method_that_draws_from_a_global_generator_is_refused(
+    source: str, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CATALOGUE, "noisy", Row("noisy", "codec", Draws, "T", "here", "noisy()"))
+    before = torch.default_generator.get_state()
+    settings: Any = {setting: f"ef(noisy(1, {source}))"}
+    with pytest.raises(UsageError, match=rf"--{setting}: method .ef.*noisy.*of .*{source}.* seed"):
+        check_trainable(small(**settings))
+    assert torch.equal(before, torch.default_generator.get_state())
+    check_trainable(small(**{setting: "noisy(1, seed)"}))
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,19 @@
 """FedProx: the pull towards the model that was sent, against a plain loop, and in a run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
 
-from fedsim import RunConfig, Training, UsageError, run
+from fedsim import RunConfig, Training, UsageError
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from strategies import Client, ClientUpdate, FedProx, TrainResult, chain
 from strategies.algorithms.base import PLAIN
 from strategies.algorithms.fedprox import pull
-from tests.support.runs import distance, make_task, model, small
+from tests.support.runs import distance, make_task
 
 __all__ = ["make_task"]  # the fixture
 
@@ -43,15 +42,6 @@ def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
         )
         > 1e-3
     )
-
-
-def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:
-    """One round of five iterations: n = 1 has no distance yet, and nothing to pull."""
-    for name, mu in (("none", None), ("strong", 10.0)):
-        run(small(method="raw", proximal=mu, iterations=5), tmp_path / name)
-        run(small(method="raw", proximal=mu, temporal=1, iterations=1), tmp_path / f"one-{name}")
-    assert model(tmp_path / "one-none") == model(tmp_path / "one-strong")
-    assert model(tmp_path / "none") != model(tmp_path / "strong")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -14,8 +13,7 @@ from torch.optim import SGD
 from compressors import Raw, parse
 from fedsim import Data, RunConfig, UsageError, run
 from strategies import RoundInfo, Scaffold, Uplink, build
-from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import Memories, assert_same, make_task, payloads, rounds, small
+from tests.support.runs import Memories, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
 
@@ -93,27 +91,6 @@ def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
         for n in ("dsgd", "scaffold")
     ]
     assert shares == [1, 1]
-
-
-@pytest.mark.slow
-def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
-    config = small(
-        method="gradient_dropping(0.2)",
-        downlink="gradient_dropping(0.3)",
-        cohort=3,
-        strategy="scaffold",
-        momentum=0,
-        checkpoint_every=1,
-        keep_payloads=True,
-    )
-    run(config, tmp_path / "whole")
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", callbacks=[stop_after(2)])
-    run(config, tmp_path / "parts")
-    assert_same(tmp_path / "whole", tmp_path / "parts")
-    assert payloads(tmp_path / "whole")
-    layers = pd.read_parquet(tmp_path / "whole" / "layers.parquet")
-    assert {"control/0.weight", "0.weight"} <= {*layers["tensor"]}
 
 
 @pytest.mark.parametrize(

@@ -123,12 +123,20 @@ def test_a_round_below_the_threshold_fails_and_says_so(tmp_path: Path) -> None:
         ({"max_norm": 1.0}, "--max-norm is 1"),
         ({"clients": 1}, "--cohort is 1"),
         ({"strategy": "secagg(1.5)"}, "threshold is 1.5"),
-        ({"weighting": "samples"}, "--weighting is 'samples'"),
+        ({"weighting": "samples"}, r"--method is .*secagg\(12, 0.25, weight=12\)"),
+        ({"weighting": "nova"}, "weighting is 'nova'"),
     ],
 )
 def test_settings_that_do_not_go_with_it_are_named(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         RunConfig.of(**{"strategy": "secagg", "method": METHOD, "clients": 4} | settings)
+
+
+def test_a_weight_that_does_not_hold_a_clients_samples_is_refused(tmp_path: Path) -> None:
+    """1,437 samples of four clients: 359 or 360."""
+    settings = {"strategy": "secagg", "weighting": "samples", "clients": 4}
+    with pytest.raises(UsageError, match=r"client 0 .* 360 samples.* 8 bits holds 255.*weight=9"):
+        run(RunConfig.of(method="secagg(8, 0.1, weight=8)", **settings), tmp_path, progress=False)
 
 
 def test_no_deployment() -> None:

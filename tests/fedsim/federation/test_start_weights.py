@@ -13,7 +13,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
-from tests.support.runs import assert_same, make_task
+from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
 
@@ -131,17 +131,6 @@ def test_buffers_that_the_file_lacks_are_new(start: tuple[Any, Path]) -> None:
     save_file(held, file)
     config = settings(task, weights=str(file))
     assert not Trainer(config, ClientData.of(config)).buffers.initial["1.running_mean"].any()
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_flower_s_simulation_begins_with_it_too(start: tuple[Any, Path], tmp_path: Path) -> None:
-    task, file = start
-    config = settings(task, weights=str(file))
-    run(config, tmp_path / "local")
-    run(config.but(engine="ray"), tmp_path / "ray")
-    assert_same(tmp_path / "local", tmp_path / "ray")
 
 
 def tied() -> nn.Module:

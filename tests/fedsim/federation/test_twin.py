@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 
 from tests.support.markdown import ROOT
-from tests.support.twin.cases import COMPOSED, EPOCHS, POWERED, SAMPLED, TIMED, case, features
+from tests.support.twin import task
+from tests.support.twin.cases import (
+    COMPOSED,
+    EPOCHS,
+    LINKS,
+    POWERED,
+    SAMPLED,
+    SLOTTED,
+    TIMED,
+    TOPK,
+    case,
+    features,
+)
 from tests.support.twin.compare import differences
 from tests.support.twin.triples import ALGORITHMS, FEATURES, TRIPLES, pairs
 
@@ -36,6 +48,7 @@ DRAWN = [
     *begins(TIMED, CASES // 10, 0),
     *begins(SAMPLED, CASES // 10, 10),
     *begins(POWERED, CASES // 10, 10),
+    *begins(SLOTTED, CASES // 10, 0),
 ]
 
 
@@ -43,7 +56,8 @@ DRAWN = [
 def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
     """Cases from ``COMPOSED`` on have FedProx around another algorithm, from ``EPOCHS`` on epochs,
     from ``TIMED`` on local seconds, from ``SAMPLED`` on a sampler, and from ``POWERED`` on energy.
-    From ``TRIPLES`` on each has a pair of docs/pairs.md and two features more.
+    From ``TRIPLES`` on each has a pair of docs/pairs.md and two features more, and from ``SLOTTED``
+    on slots, every second one secure aggregation, too.
     """
     found = {}
     for number in range(begin, begin + CHUNK):
@@ -52,6 +66,25 @@ def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
         if different:
             found[number] = [str(settings), *features(settings), *different[:5]]
     assert not found
+
+
+def test_link_fills_an_upload_with_the_payload_alone(tmp_path: Path) -> None:
+    """Losses that a sampler has reported are no part of the bits of a client's last message."""
+    settings = {
+        "task": task.PLAIN,
+        "seed": 3,
+        "method": TOPK,
+        "gradient": 0.3,
+        "clients": 4,
+        "cohort": 2,
+        "temporal": 2,
+        "iterations": 8,
+        "batch_size": 3,
+        "network": LINKS[1],
+        "controller": "link(0.1, least=0.05, most=0.9)",
+        "sampler": "power_of_choice(3, stale=true)",
+    }
+    assert not differences(settings, tmp_path)
 
 
 def test_triples_have_the_pairs_of_the_page() -> None:

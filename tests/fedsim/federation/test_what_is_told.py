@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from compressors import decompress
-from fedsim import RunConfig, SweepConfig, run, sweep
+from fedsim import RunConfig, run
 from fedsim.federation import server
 from fedsim.federation.evaluation import Score
 from fedsim.federation.trainer import Trainer, build_model
-from tests.support.commands import no_page
-from tests.support.runs import assert_same, clients, make_task, not_tried, payloads, rounds, small
+from tests.support.runs import clients, make_task, not_tried, payloads, rounds, small
 
-__all__ = ["make_task", "not_tried"]  # the fixtures
+__all__ = ["make_task"]  # the fixture
 
 
 @pytest.mark.parametrize("scores", [(0.9, 0.2, 0.7, 0.5), (0.1, 0.9, 0.3, 0.5)])
@@ -70,22 +69,3 @@ def test_the_training_loss_is_the_mean_of_those_who_replied(
     assert frame["clients"].tolist() == [3, 2, 3, 3]
     means = clients(tmp_path).groupby("round")["train_loss"].mean()
     np.testing.assert_allclose(frame["train_loss"], means, rtol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures(no_page.__name__, not_tried.__name__)
-def test_a_cell_that_failed_in_its_second_round_is_run_again(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it left of its first round is no result."""
-    base = RunConfig.of(task=make_task().name, method="sbc", gradient=0.1, min_replies=3)
-    config = SweepConfig(base, (2, 4), (0.1,), baseline=False)
-    with monkeypatch.context() as patched:
-        failing(patched, client=0, calls={2}, temporal=2)
-        found = sweep(config, tmp_path / "twice")
-    assert [cell["status"] for cell in found] == ["failed", "done"]
-    left = tmp_path / "twice" / "cells" / "n2-p0.1-s0"
-    assert rounds(left)["round"].tolist() == [1]
-    assert [c["status"] for c in sweep(config, tmp_path / "twice")] == ["done", "done"]
-    sweep(config, tmp_path / "once")
-    assert_same(left, tmp_path / "once" / "cells" / left.name)

@@ -4,7 +4,7 @@ import shlex
 
 import pandas as pd
 
-from compressors.calls import split_text
+from compressors.grammar import split_text
 from fedsim.measure.advice import Advice, advice_text, recommend, search_command
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]

@@ -14,7 +14,7 @@ from fedsim.network import Links, parse
 from fedsim.network.pricing import PRICED_COLUMNS, ends_over_rates, price
 from fedsim.network.rates import Rate
 from fedsim.network.spec import ring
-from fedsim.show import priced, times_over_bandwidths
+from fedsim.show import priced
 from tests.support.runs import clients, rounds, small
 
 RING = "up=100kbit, down=1Mbit, latency=50ms, compute=20ms, topology=allreduce"
@@ -95,18 +95,6 @@ def test_a_run_goes_by_its_ring_and_so_does_its_price(tmp_path: Path) -> None:
 def test_what_no_ring_adds_up_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=f"topology=allreduce and {words}.*--method raw"):
         small(**{"method": "raw", "network": RING} | settings)
-
-
-@pytest.mark.slow
-def test_a_run_without_a_ring_has_no_price_on_one(tmp_path: Path) -> None:
-    run(small(method="sbc(0.1)"), tmp_path / "sbc")
-    run(small(method="raw", cohort=3), tmp_path / "some")
-    run(small(method="raw", strategy="fedavg"), tmp_path / "other")
-    for name in ("sbc", "some", "other"):
-        with pytest.raises(UsageError, match=f"{name} has no time with topology=allreduce"):
-            priced(fedsim.load(tmp_path / name), parse(RING))
-        with pytest.raises(UsageError, match="has no time with topology"):
-            times_over_bandwidths(fedsim.load(tmp_path / name), parse(RING), 0.1)
 
 
 @pytest.mark.parametrize(

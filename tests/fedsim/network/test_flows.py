@@ -155,19 +155,6 @@ def test_a_message_waits_while_its_link_stands_still() -> None:
     assert ends(messages, rates) == pytest.approx([6, 3.5, 5.5, 0.5], abs=1e-9)
 
 
-@pytest.mark.parametrize("step", [0.1, 0.3, 1 / 3, 0.7])
-def test_who_is_done_as_an_outage_begins_does_not_wait_for_its_end(step: float) -> None:
-    """Each of 3 to 59 steps is 1 bit long; others come and go beside it, on a link of their own.
-
-    Sums of times are rounded, so that some of these ends are a hair behind the outage's begin.
-    """
-    for count in range(3, 60):
-        works = Rate((0.0, count * step), (1 / step, 0.0), 2 * count * step)
-        messages = [(0.0, float(count), "x"), (0.37 * step, 1.0, "y"), (1.9 * step, 0.5, "y")]
-        found = ends(messages, {"x": works, "y": works})
-        assert found[0] == pytest.approx(count * step, rel=1e-9)
-
-
 def test_a_message_takes_the_upload_link_of_one_and_the_download_link_of_the_other() -> None:
     """Worker 0 pushes 6 bits to 1 and 6 to 2, 4 bit/s up; 2 takes 1 bit/s, of which a pull from 1
     has a half: 3 s for 1.5 bits. Then 2 has 1 bit/s for the push: 4.5 left, until 7.5 s. The push

@@ -73,11 +73,6 @@ def test_two_limits_and_a_start_in_the_middle() -> None:
     assert transfers(*messages) == pytest.approx([4, 9, 6], abs=1e-9)
 
 
-def test_a_capacity_of_just_the_sum_is_no_limit() -> None:
-    messages = np.array([0.0, 1.0]), np.array([30, 20]), constant(6, 4)
-    assert transfers(*messages, 10.0) == transfers(*messages, math.inf) == [5, 6]
-
-
 def test_while_a_link_stands_still_the_other_has_it_all() -> None:
     """4 bit/s for both. B is done at 2 s, as A begins to move; C comes in between, and waits for B.
 
@@ -125,19 +120,6 @@ def test_a_file_of_one_step_never_changes_and_others_share_a_row(tmp_path: Path)
     assert up[0].is_constant and math.isinf(up[0].period) and up[0].next_change(3.0) == math.inf
     assert [rate.at(6.0) for rate in up] == [1, 5, 1, 5, 1]
     assert [rate.at(4.0) for rate in down] == [2, 4, 2, 4, 2] and up[1].period == 10
-
-
-CAPS = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20)
-
-
-@given(CAPS, st.floats(0.001, 1e9))
-def test_shares_are_max_min_fair(caps: list[float], capacity: float) -> None:
-    rates = np.array(star(caps, capacity))
-    assert (rates <= np.array(caps) * (1 + 1e-12)).all() and rates.sum() <= capacity * (1 + 1e-9)
-    below = rates < np.array(caps) * (1 - 1e-9)
-    if below.any():  # the link is full, and who is limited by it has the largest share
-        assert rates.sum() == pytest.approx(capacity)
-        assert rates[below] == pytest.approx(rates.max())
 
 
 @given(st.integers(0, 2**32), st.integers(1, 12), st.floats(0.5, 50))

@@ -6,20 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from compressors import CATALOGUE, Row, parse
 from fedsim import plot
-from fedsim.ground.errors import UsageError
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results, load_results
 from fedsim.runs.run import run
-from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
-from fedsim.settings.cellfile import from_values
+from fedsim.runs.sweep import summarize
 from fedsim.show.planes import plane, planes
 from fedsim.show.tables import summary_texts
 from tests.support.runs import small
 from tests.support.sweepmaker import make_cell, make_run, runs_of
-
-SHORT = {"task": "digits", "iterations": 4, "evaluate_every": 1}
 
 
 def told(results: Results) -> set[str]:
@@ -56,52 +51,6 @@ def test_published_methods_go_by_their_names_and_others_by_their_text(
     assert runs_of([cell])["label"].item() == label
 
 
-@pytest.mark.slow
-def test_an_own_method_keeps_its_name_in_another_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = Row("windows", "method", lambda p: parse(f"ef(topk({p}) | cnat)"), "T", "here", "x")
-    monkeypatch.setitem(CATALOGUE, "windows", own)
-    monkeypatch.setitem(
-        CATALOGUE,
-        "top4",
-        Row("top4", "method", lambda: parse("topk(0.04) | float32"), "T", "here", "top4"),
-    )
-    grid = {"temporal": [2], "gradient": [0.5, 0.1]} | SHORT
-    sweep(SweepConfig.of(method="windows", **grid), tmp_path / "a")
-    sweep(SweepConfig.of(method="top4", temporal=[2], baseline=False, **SHORT), tmp_path / "b")
-    monkeypatch.delitem(CATALOGUE, "windows")
-    monkeypatch.delitem(CATALOGUE, "top4")
-    assert told(load_results(tmp_path / "a", tmp_path / "b")) == {"dense", "windows", "top4"}
-
-
-@pytest.mark.slow
-def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
-    """Less what says n, p or seed: seeds of one name are averaged."""
-    sbc = {"method": "sbc", "gradient": 0.1}
-    cells = {
-        "baseline": {"method": "raw", "temporal": 1},
-        "fedavg": {"method": "raw", "temporal": 2},
-        "slow-s0": sbc,
-        "slow-s1": sbc | {"seed": 1},
-        "fast": sbc | {"training": {"lr": 0.5}},
-    }
-    shared = {
-        "task": "digits",
-        "iterations": 4,
-        "temporal": 2,
-        "cells": cells,
-        "evaluation": {"every": 1},
-    }
-    run_cells(from_values(shared, "test"), tmp_path)
-    results = load_results(tmp_path)
-    names = ["baseline", "fast", "fedavg", "slow"]
-    assert sorted(told(results)) == methods_of(results.runs) == names
-    plot.matrix(results.runs)
-    again = load_results(tmp_path / "cells" / "fast")  # a run alone has its name, too
-    assert told(again) == {"fast"}
-
-
 def test_a_name_of_several_methods_or_settings_says_which() -> None:
     cells = [
         make_cell(1, 0.1, 0.9, method=method, typed=method, name="mine", variant=variant)
@@ -112,26 +61,6 @@ def test_a_name_of_several_methods_or_settings_says_which() -> None:
     labels = runs_of([*cells, dense])["label"].tolist()
     assert labels == ["mine (a)", "mine (b, lr = 1)", "dense"]
     assert runs_of(cells[1:])["label"].tolist() == ["mine"]
-
-
-@pytest.mark.slow
-def test_a_label_of_the_users_own(tmp_path: Path) -> None:
-    config = SweepConfig.of(method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT)
-    sweep(config, tmp_path)
-    results = load_results(tmp_path)
-    assert told(results) == {"dense", "raw", "mine"} and not several(results.runs)
-    assert results.runs["gradient"].tolist() == [1, 1, 0.1]
-    assert (
-        config.base.digest
-        == SweepConfig.of(method="sbc", temporal=[2], gradient=[1, 0.1], **SHORT).base.digest
-    )
-    summary = (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text()
-    again = {"method": "sbc", "temporal": [2], "gradient": [1, 0.1], "label": "other"}
-    sweep(SweepConfig.of(**again, **SHORT), tmp_path)
-    assert told(load_results(tmp_path)) == {"dense", "raw", "other"}
-    assert (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text() == summary
-    with pytest.raises(UsageError, match="--label is ' '"):
-        small(label=" ")
 
 
 def test_what_was_typed_is_written_down(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedsim import plot
@@ -11,10 +10,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, methods_of, of_method, several
 from fedsim.results.load import Results, load_results
 from fedsim.show.curves import pareto_points
-from fedsim.show.report import summarize
 from fedsim.show.style import CellKey, looks
 from fedsim.show.tables import add_difference, summary_texts
-from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_run, make_sweep, say
 
 
@@ -99,21 +96,6 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
     _, rows = summary_texts(runs, ["label", "seed"])  # which then says the settings itself
     labels = ["dense", "dense (lr = 0.5)", "sbc", "sbc (lr = 0.5)"]
     assert [texts[0] for texts, _ in rows] == labels
-
-
-@pytest.mark.slow
-def test_the_page_lists_them_by_method(tmp_path: Path) -> None:
-    folders = three(tmp_path)
-    cells, path, _ = summarize(*folders, out=tmp_path / "both")
-    page = Page(path.read_text(encoding="utf-8"))
-    assert "In which methods differ method strategy lr dense dsgd default" in page.text
-    assert "sbc (lr = 0.5) dsgd 0.5" in page.text
-    assert "gradient_dropping (strategy = fedadam, lr = 0.25) fedadam 0.25" in page.text
-    assert "Dense reference (n = 1, p = 1): dense: accuracy 0.9" in page.text
-    assert "; dense (lr = 0.5): accuracy 0.9" in page.text
-    table = pd.read_csv(tmp_path / "both" / "summary.csv", keep_default_na=False)
-    assert table["variant"].tolist() == [cell["variant"] for cell in cells]
-    assert {*table["variant"]} == {"", "lr = 0.5", "strategy = fedadam, lr = 0.25"}
 
 
 def test_what_no_table_can_hold_together(tmp_path: Path) -> None:

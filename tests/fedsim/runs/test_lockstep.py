@@ -103,31 +103,6 @@ def test_a_cell_that_fails_fails_alone(make_task: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cells_broken_off_go_on_together(make_task: Any, tmp_path: Path, sizes: list[int]) -> None:
-    """By Ctrl-C in the third round of one: none has failed, no folder stays locked."""
-    cells = cells_of(make_task().name, SOME, checkpoint_every=1)
-    seen: list[tuple[str, int]] = []
-
-    def interrupt(name: str, row: dict[str, Any]) -> None:
-        seen.append((name, row["round"]))
-        if len(seen) == 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_cells(cells, tmp_path / "twice", progress=interrupt)
-    assert seen[-1][1] == 3 and len({name for name, _ in seen}) == 3
-    places = [tmp_path / "twice" / "cells" / cell.name for cell in cells]
-    assert not any((place / "error.txt").exists() for place in places)
-    sizes.clear()
-    rows = run_cells(cells, tmp_path / "twice", progress=False)
-    assert [row["status"] for row in rows] == ["done"] * 3
-    assert len(sizes) == 3  # of five rounds: they went on
-    run_cells(cells, tmp_path / "once", progress=False)
-    for cell in cells:
-        assert_same(*(tmp_path / name / "cells" / cell.name for name in ("once", "twice")))
-
-
-@pytest.mark.slow
 def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> None:
     """Two of two cells each, of which one fails: the files of all four in this process."""
     cells = cells_of(make_task().name, (*SOME, "momentum"))

@@ -18,7 +18,8 @@ from fedsim.runs.progress import Bars, Lines, reporter_of, short_rounds
 from tests.support.commands import SMALL, Typed, document, no_page, typed
 from tests.support.runs import small
 
-__all__ = ["typed"]  # a fixture
+__all__ = ["typed"]  # the fixture
+
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 
@@ -102,22 +103,6 @@ def test_a_terminal_sees_rounds_metric_and_bits(screen: io.StringIO) -> None:
     last = screen.getvalue()
     for word in ("n10-p0.01-s0", "8/20", "rounds", "accuracy 0.25", "3.00 kbit up"):
         assert word in last
-
-
-def test_before_the_first_round_it_says_that_it_starts(screen: io.StringIO) -> None:
-    with Bars({"n1": 20}, "accuracy") as bars:
-        bars._bars.refresh()
-        assert "starting" in screen.getvalue()
-        bars("n1", row(1))
-        screen.truncate(0)
-        bars._bars.refresh()
-        assert "starting" not in screen.getvalue() and "1/20 rounds" in screen.getvalue()
-
-
-def test_before_the_first_score(screen: io.StringIO) -> None:
-    with Bars({"n1": 20}, "accuracy") as bars:
-        bars("n1", row(1))
-    assert "accuracy –" in screen.getvalue()
 
 
 def test_runs_that_are_over_are_lines_above_the_bars(screen: io.StringIO) -> None:
@@ -217,15 +202,6 @@ def test_python_shows_a_run_on_a_terminal_alone(
     assert screen.getvalue().strip("\x00") == ""
     with pytest.raises(UsageError, match=r"progress is .*: give a function as callbacks=\[...\]"):
         run(small(), tmp_path / "never", lambda row: None)
-
-
-@pytest.mark.slow
-def test_what_is_no_terminal_sees_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    run(small(), tmp_path / "run")
-    sweep(SweepConfig(small(), (5,), (), baseline=False), tmp_path / "sweep")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedsim import Machine, RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.runs.sweep import run_cells
 from tests.support.runs import done, finished, small
 
@@ -45,30 +45,6 @@ def test_a_corrupt_summary_is_refused(content: str, done: Path) -> None:
     (done / "summary.json").write_text(content)
     with pytest.raises(UsageError, match=r"(?s)summary\.json cannot be read.*run it again"):
         run(small(), done)
-
-
-def test_more_clients_than_samples(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(UsageError) as error:
-        run(small(clients=1438), out)
-    for word in ("clients", "1438", "1437"):
-        assert word in str(error.value)
-    assert not out.exists()
-
-
-def test_a_split_that_cannot_be_made(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(UsageError, match=r"shards\(400\)"):
-        run(small(partition="shards(400)"), out)
-    assert not out.exists()
-
-
-def test_missing_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    config = RunConfig(task="mnist_lenet5", machine=Machine(data=str(tmp_path / "nowhere")))
-    with pytest.raises(UsageError, match="nowhere") as error:
-        run(config, tmp_path / "out")
-    assert str(error.value).count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fedsim import RunConfig, run
 from fedsim.runs.checkpoint import Checkpoint, load_checkpoint, remove, save_checkpoint
 from tests.support.faults import told
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
-from tests.support.runs import assert_same, parts, payloads, small
+from tests.support.runs import assert_same, parts, small
 
 
 @pytest.mark.slow
@@ -50,29 +50,6 @@ def test_before_the_first_checkpoint_it_starts_again(tmp_path: Path) -> None:
         run(config, tmp_path / "a", callbacks=[stop_after(3)])
     run(config, tmp_path / "a", callbacks=[recording(seen)])
     assert seen == [1, 2, 3, 4]
-    run(config, tmp_path / "b")
-    assert_same(tmp_path / "a", tmp_path / "b")
-
-
-@pytest.mark.slow
-def test_other_workers_may_go_on_and_messages_are_kept(tmp_path: Path) -> None:
-    config = small(checkpoint_every=1, keep_payloads=True, method="gradient_dropping(0.05)")
-    run(config, tmp_path / "whole")
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "parts", callbacks=[stop_after(2)])
-    run(config.but(workers=2), tmp_path / "parts")
-    assert_same(tmp_path / "whole", tmp_path / "parts")
-    assert len(payloads(tmp_path / "parts")) == 4 * 8
-
-
-@pytest.mark.slow
-def test_a_progress_that_fails_is_a_failed_run_that_goes_on(tmp_path: Path) -> None:
-    config, seen = small(checkpoint_every=1), []
-    with pytest.raises(ZeroDivisionError):
-        run(config, tmp_path / "a", callbacks=[stop_after(3, ZeroDivisionError)])
-    assert json.loads((tmp_path / "a" / "summary.json").read_text())["status"] == "failed"
-    run(config, tmp_path / "a", callbacks=[recording(seen)])
-    assert seen == [4]
     run(config, tmp_path / "b")
     assert_same(tmp_path / "a", tmp_path / "b")
 

@@ -19,7 +19,6 @@ from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
 from tests.support.runs import (
     assert_same,
-    clients,
     finished,
     make_task,
     model,
@@ -108,17 +107,6 @@ def test_the_summary(tmp_path: Path) -> None:
     assert "scikit-learn" in summary["data_source"]
 
 
-@pytest.mark.slow
-def test_evaluation_on_schedule(finished: Path, tmp_path: Path) -> None:
-    run(small(evaluate_every=3), tmp_path / "3")
-    assert rounds(tmp_path / "3")["metric"].notna().tolist() == [False, False, True, True]
-    for column in ("metric", "loss"):  # looking changes nothing
-        assert (
-            rounds(finished)[column].tolist()[2:] == (rounds(tmp_path / "3")[column].tolist()[2:])
-        )
-    assert model(finished) == model(tmp_path / "3")
-
-
 def test_progress_is_told(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
     run(small(), tmp_path, callbacks=[rows.append])
@@ -126,69 +114,11 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert [row["up_wire_bits"] for row in rows] == rounds(tmp_path)["up_wire_bits"].tolist()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"method": "gradient_dropping(0.05)", "downlink": "sbc(0.1)", "cohort": 3},
-        {"method": "raw", "strategy": "fedadam", "partition": "dirichlet(0.5)"},
-    ],
-    ids=["sbc", "both ways", "fedadam"],
-)
-def test_the_number_of_workers_changes_nothing(settings: dict[str, Any], tmp_path: Path) -> None:
-    for workers in (1, 2, 3):
-        run(small(workers=workers, keep_payloads=True, **settings), tmp_path / str(workers))
-    assert_same(tmp_path / "1", tmp_path / "2")
-    assert_same(tmp_path / "1", tmp_path / "3")
-
-
 def test_again_is_the_same_and_another_seed_is_not(finished: Path, tmp_path: Path) -> None:
     for seed in (0, 1):
         run(small(seed=seed, keep_payloads=True), tmp_path / str(seed))
     assert_same(finished, tmp_path / "0")
     assert model(finished) != model(tmp_path / "1")
-
-
-def test_partial_cohorts(tmp_path: Path) -> None:
-    run(small(cohort=2, iterations=60), tmp_path)
-    frame = clients(tmp_path)
-    drawn = frame.groupby("round")["client"].apply(list).tolist()
-    assert all(len(c) == 2 for c in drawn) and {c for d in drawn for c in d} == {0, 1, 2, 3}
-    again = small(cohort=2, iterations=60, method="raw", lr=0.001)
-    run(again, tmp_path / "other")  # the draw knows nothing of the method
-    assert clients(tmp_path / "other").groupby("round")["client"].apply(list).tolist() == drawn
-
-
-@pytest.mark.parametrize("strategy", ["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"])
-def test_flowers_strategies_run(strategy: str, make_task: Any, tmp_path: Path) -> None:
-    task = make_task(iterations=60)
-    rate = {"fedavg": None, "fedavgm": 0.1}.get(strategy, 0.05)  # momentum 0.9: ten times it
-    config = RunConfig.of(
-        task=task.name,
-        method="sbc(0.2)",
-        downlink="sbc(0.5)",
-        temporal=5,
-        strategy=strategy,
-        server_lr=rate,
-        clients=3,
-        cohort=2,
-    )
-    run(config, tmp_path)
-    frame = rounds(tmp_path)
-    assert frame["loss"].iloc[-1] < frame["loss"].iloc[0]
-    assert (frame["clients"] == 2).all()
-
-
-def test_strategies_differ(make_task: Any, tmp_path: Path) -> None:
-    task, seen = make_task(), set()
-    for strategy in ("dsgd", "fedavgm", "fedadagrad", "fedadam", "fedyogi"):
-        run(
-            RunConfig(task=task.name, method="raw", temporal=3, strategy=strategy),
-            tmp_path / strategy,
-        )
-        seen.add(model(tmp_path / strategy))
-    assert len(seen) == 5
 
 
 def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
@@ -202,19 +132,6 @@ def test_a_server_learning_rate(make_task: Any, tmp_path: Path) -> None:
     one, two = (load_file(tmp_path / str(rate) / "model.safetensors") for rate in (0.01, 0.02))
     for name, x in start.items():
         assert ((two[name] - x) - 2 * (one[name] - x)).abs().max() < 1e-5
-
-
-def test_weighting_by_samples(make_task: Any, tmp_path: Path) -> None:
-    task = make_task()
-    common = {"task": task.name, "method": "raw", "temporal": 4, "partition": "dirichlet(0.5)"}
-    for weighting in ("uniform", "samples"):
-        run(RunConfig.of(**common, weighting=weighting), tmp_path / weighting)
-    run(RunConfig.of(**common, strategy="fedavg"), tmp_path / "fedavg")
-    assert clients(tmp_path / "uniform")["samples"].nunique() > 1
-    assert model(tmp_path / "uniform") != model(tmp_path / "samples")
-    mine = load_file(tmp_path / "samples" / "model.safetensors")
-    for name, x in load_file(tmp_path / "fedavg" / "model.safetensors").items():
-        assert (mine[name] - x).abs().max() < 1e-5
 
 
 def test_what_a_kill_left_behind_is_cleared(tmp_path: Path) -> None:

@@ -77,15 +77,6 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_done_is_exported(tmp_path: Path) -> None:
-    run(small(), tmp_path / "a")
-    assert not (tmp_path / "a" / "tensorboard").exists()
-    run(small(track="tensorboard"), tmp_path / "a")
-    run(small(track="tensorboard"), tmp_path / "b")
-    assert read(tmp_path / "a") == read(tmp_path / "b")
-
-
-@pytest.mark.slow
 def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
     config = SweepConfig.of(
         method="sbc", temporal=[10], gradient=[0.1], iterations=20, track="tensorboard"

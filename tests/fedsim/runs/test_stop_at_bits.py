@@ -1,6 +1,5 @@
 """`--stop-at-bits`: a run that ends when a client has sent so many bits."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import RunConfig, SweepConfig, UsageError, run
-from fedsim.commands.cli import main
-from tests.support.interrupting import Stopped, recording, stop_after
+from fedsim import RunConfig, UsageError, run
+from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, rounds, small
 
 MANY = {"temporal": 2, "iterations": 20, "evaluate_every": 10}  # ten rounds, scored at the end
@@ -85,22 +83,6 @@ def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path)
     assert_same(whole, tmp_path / "a")
 
 
-@pytest.mark.slow
-def test_a_stopped_run_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> None:
-    stop = float(sent(whole)[5])
-    config = small(**MANY, stop_at_bits=stop, checkpoint_every=2)
-    run(config, tmp_path / "once")
-    for number in (3, 6):  # in the midst; and when the bits were reached, before the summary
-        with pytest.raises(Stopped):
-            run(config, tmp_path / "parts", callbacks=[stop_after(number)])
-    seen: list[int] = []
-    run(config, tmp_path / "parts", callbacks=[recording(seen)])
-    assert seen == [5, 6]
-    assert_same(tmp_path / "once", tmp_path / "parts")
-    run(config, tmp_path / "parts", callbacks=[recording(seen)])
-    assert seen == [5, 6]  # done is done
-
-
 def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> None:
     assert "stop_at_bits" not in RunConfig().identity()
     assert RunConfig().digest == RunConfig(stop_at_bits=None).digest
@@ -114,18 +96,3 @@ def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> No
 def test_what_is_no_number_of_bits_is_refused(value: str | int) -> None:
     with pytest.raises(UsageError, match="--stop-at-bits is .*: give a number of bits above 0"):
         RunConfig(stop_at_bits=value)
-
-
-@pytest.mark.slow
-def test_flags_toml_and_the_sweep(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--method", "sbc", "--temporal", "2", "--iterations", "20", "--gradient", "0.05"]
-    more = ["--stop-at-bits", "60 kbit", "--jobs", "1", "--json", "--out", str(tmp_path / "s")]
-    assert main(["sweep", *given, *more]) == 0
-    cells = json.loads(capsys.readouterr().out)["cells"]
-    assert [cell["rounds"] for cell in cells] == [1, int((sent(whole) < 60e3).sum()) + 1]
-    again = fedsim.settings.grids.sweep_from_toml(tmp_path / "s" / "sweep.toml")
-    assert again == SweepConfig.of(
-        method="sbc", temporal=[2], gradient=[0.05], iterations=20, stop_at_bits="60kbit"
-    )

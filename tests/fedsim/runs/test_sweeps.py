@@ -19,6 +19,7 @@ from tests.support.commands import files, no_page
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
+
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 
@@ -242,25 +243,6 @@ def test_what_came_home_is_summarized_whatever_did_not(
     assert "no summary after its run; the same command runs it again" in cells[1]["error"]
     assert pd.read_csv(tmp_path / "summary.csv")["status"].tolist() == ["done"]
     assert [cell["status"] for cell in sweep(grid, tmp_path)] == ["done", "done"]
-
-
-@pytest.mark.slow
-def test_a_grid_with_fractions_alike_grows_in_its_folder(
-    tiny: RunConfig, counted: Counting, tmp_path: Path
-) -> None:
-    """A cell keeps the name that it has there, whichever fractions join it or come alone."""
-    grid = SweepConfig(tiny, (2,), (0.1234567,), baseline=False)
-    sweep(grid, tmp_path)
-    assert counted() == ["n2-p0.123457-s0"]
-    sweep(replace(grid, gradient=(0.1234567, 0.1234568)), tmp_path)
-    assert counted() == ["n2-p0.1234568-s0"]
-    for again in (0.1234567, 0.1234568):
-        sweep(replace(grid, gradient=(again,)), tmp_path)
-    assert counted() == []
-    other = tmp_path / "other"
-    for fraction in (0.1234567, 0.1234568):  # one after the other
-        sweep(replace(grid, gradient=(fraction,)), other)
-    assert counted() == ["n2-p0.123457-s0", "n2-p0.1234568-s0"]
 
 
 EQUAL: dict[str, list[dict[str, list[Any]]]] = {

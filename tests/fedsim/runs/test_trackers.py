@@ -240,42 +240,6 @@ def test_wandb_has_every_round_of_a_run_that_goes_on_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@needs("wandb")
-def test_wandb_is_told_of_a_run_that_is_done_and_of_a_longer_one(tmp_path: Path) -> None:
-    run(small(), tmp_path)
-    run(small(track="wandb"), tmp_path)
-    first = OfflineRun(tmp_path)
-    assert [step for step, _ in first.history] == [1, 2, 3, 4]
-    assert first.summary["status"] == "done" and first.config["momentum"] == 0.9
-    run(small(track="wandb", iterations=30), tmp_path)
-    longer = OfflineRun(tmp_path)
-    assert longer.run.run_id == first.run.run_id and len(longer.history) == 6
-    assert longer.config["iterations"] == 30
-
-
-@pytest.mark.slow
-@needs("wandb")
-def test_wandb_that_has_the_rounds_before_is_told_of_those_after(tmp_path: Path) -> None:
-    """As it is online, where W&B says with which step a run goes on."""
-    from fedsim import Wandb
-
-    tracker, told = Wandb(tmp_path), []
-
-    class Online:
-        starting_step = 3
-
-        def log(self, columns: dict[str, float], step: int, commit: bool) -> None:
-            told.append((step, columns["up_bits"]))
-
-    tracker._run, tracker._sums = Online(), base.Sums()
-    for number in range(1, 5):
-        tracker.round(
-            {"round": number, "up_wire_bits": 40, "down_wire_bits": 0, "clients": 4, "failures": 0}
-        )
-    assert told == [(3, 30.0), (4, 40.0)]
-
-
-@pytest.mark.slow
 @needs("mlflow")
 def test_mlflow_has_settings_rounds_and_summary(tmp_path: Path) -> None:
     out = tmp_path / "one"

@@ -95,6 +95,14 @@ def test_a_number_of_each_table_is_named(folder: Path) -> None:
     assert "0.9999" in said(folder)[0] and said(folder)[0].startswith("summary.tex: line ")
 
 
+def test_the_count_of_runs_names_tables_that_differ(folder: Path, typed: Typed) -> None:
+    counted = [typed("verify", folder).out.splitlines()[-2]]
+    (folder / "summary.csv").write_text("run\nnone\n")
+    altered = typed("verify", folder)
+    counted.append(altered.out.splitlines()[-2])
+    assert altered.code == 1 and ["tables" in line for line in counted] == [False, True]
+
+
 def test_a_number_of_the_page_is_named_by_its_section(folder: Path) -> None:
     page = folder / "report.html"
     text = page.read_text()

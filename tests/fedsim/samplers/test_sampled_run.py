@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from fedsim import RunConfig, RunFailed, UsageError, run
-from fedsim.federation import server
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import local_loss
 from fedsim.federation.trainer import Trainer
@@ -141,21 +140,6 @@ def test_losses_are_reported_and_take_time(strategy: str, tmp_path: Path) -> Non
     assert (clients["up_report_bits"] == 32).all()
 
 
-def test_high_losses_are_drawn(tmp_path: Path) -> None:
-    """With all clients as candidates, those who have no loss yet come first; then the highest."""
-    config = small(**FIVE | {"iterations": 30}, sampler="power_of_choice(5, stale=true)")
-    run(config, tmp_path, progress=False)
-    clients = pd.read_parquet(tmp_path / "clients.parquet")
-    cohorts, losses = rows(tmp_path)[1], dict[int, float]()
-    for number, asked in enumerate(cohorts, 1):
-        known = sorted(losses, key=lambda c: -losses[c])
-        new = [c for c in range(5) if c not in losses]
-        assert {*asked} >= {*new} if len(new) < 2 else {*asked} <= {*new}
-        assert {*asked} - {*new} == {*known[: max(0, 2 - len(new))]}
-        own = clients[clients["round"] == number]
-        losses |= dict(zip(own["client"], own["train_loss"], strict=True))
-
-
 def test_candidates_are_sent_the_model_and_answer_a_loss(
     make_task: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -194,26 +178,6 @@ def test_candidates_are_sent_the_model_and_answer_a_loss(
     training = 1 + 3 + message / 320 + 1
     assert rounds["sim_seconds"].tolist() == pytest.approx([x + training for x in asking])
     assert not verify(tmp_path).failures
-
-
-def test_the_highest_local_losses_are_drawn(
-    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Losses that the test gives: 5, 1, 4, 2, 3 in the first round, the other way round after."""
-    given = {1: [5, 1, 4, 2, 3], 2: [1, 5, 2, 4, 3]}
-    monkeypatch.setattr(
-        server, "local_loss", lambda trainer, weights, client, number, count: given[number][client]
-    )
-    config = RunConfig.of(
-        task=make_task(clients=5),
-        method="raw",
-        cohort=2,
-        temporal=1,
-        iterations=2,
-        sampler="power_of_choice(5)",
-    )
-    run(config, tmp_path, progress=False)
-    assert rows(tmp_path)[1] == [[0, 2], [1, 3]]
 
 
 def test_a_local_loss_is_that_of_the_client_s_batches(make_task: Callable[..., Any]) -> None:

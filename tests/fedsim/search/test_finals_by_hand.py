@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 from fedsim.results.intervals import mean, tied
 from fedsim.search import exploration, finals, stopping, tables
 from fedsim.search.exploration import Limits
-from fedsim.search.finals import SeedScores, _ranked, _seed_scores, select_finalists, winner
+from fedsim.search.finals import Finals, SeedScores, _ranked, _seed_scores, select_finalists, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.record import finalists as rows_of
 from tests.support.madesearch import SEED, Cells, curve, finalist, lot, study_of, trial
@@ -290,14 +290,17 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
 
     def texts(points: tuple[Any, ...], losses: tuple[float, ...]) -> list[str]:
         own = replace(finalist(0, [0.0]), validated=SeedScores(points, losses))
-        return tables.finalists_table([own], TARGET).iloc[0].tolist()[6:8]
+        return tables.finalists_table(rows_of([own], TARGET), TARGET).iloc[0].tolist()[6:8]
 
     assert texts(((1000.0, 0.9), None), (3.0, inf)) == ["0.9000", "1.00 kbit (1 of 2 seeds)"]
     assert texts((None, None), (inf, inf)) == ["none", "not reached"]
     same = ((1000.0, 0.9), (1000.0, 0.9))
     assert texts(same, (3.0, 3.0))[1] == "1.00 kbit (1.00 kbit to 1.00 kbit)"
     lacking = replace(finalist(0, []), validated=SeedScores(((1000.0, 0.9), None), (-0.9, inf)))
-    assert tables.finalists_table([lacking], BUDGET)["bits"][0] == "1.00 kbit (1 of 2 seeds)"
+    assert (
+        tables.finalists_table(rows_of([lacking], BUDGET), BUDGET)["bits"][0]
+        == "1.00 kbit (1 of 2 seeds)"
+    )
 
 
 # --- the runs of the finals -------------------------------------------------------------------
@@ -308,7 +311,7 @@ class Played:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, found: dict[Any, Curve]) -> None:
         self.found, self.ran, self.done = found, list[Any](), set[Path]()
-        monkeypatch.setattr(finals, "run_here", self._run)
+        monkeypatch.setattr(exploration, "run_here", self._run)
         monkeypatch.setattr(finals.curves, "ended", self._ended)
         monkeypatch.setattr(finals.curves, "read_curve", self._read)
 
@@ -350,7 +353,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
     played, said = Played(monkeypatch, found), list[str]()
-    ranked, words = finals.run_bracket(study, tmp_path, 2, 1, None, Limits(), said.append)
+    ranked, words = Finals(study, tmp_path, 2, 1, None, Limits(), said.append).run()
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
@@ -369,9 +372,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     assert words == "2 settings, 2 fresh seeds each"
     assert said[0] == f"finals: {words}; 8 of 8 runs to do"
     played.ran.clear()
-    finals.run_bracket(
-        study, tmp_path, 2, 1, None, Limits(), said.append
-    )  # what is done is not run again
+    Finals(study, tmp_path, 2, 1, None, Limits(), said.append).run()
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]
 
 
@@ -381,11 +382,11 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
     """Three settings of 10 s: two with two of three seeds take 2.2 * 2 * 2 * 10 = 88 s."""
     study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
     study.space, said = Cells(BUDGET), list[str]()
-    monkeypatch.setattr(finals, "run_here", lambda work, progress, told: None)
+    monkeypatch.setattr(exploration, "run_here", lambda work, progress, told: None)
     monkeypatch.setattr(finals.curves, "read_curve", lambda folder, of="up": curve((500, 0.6)))
     limits = Limits(seconds=100.0, started=exploration.clock())
     monkeypatch.setattr(exploration, "clock", lambda: limits.started)
-    _, words = finals.run_bracket(study, tmp_path, 3, 1, None, limits, said.append)
+    _, words = Finals(study, tmp_path, 3, 1, None, limits, said.append).run()
     assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
     assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
 
@@ -419,10 +420,8 @@ def test_finals_that_failed_make_no_fewer_finalists(
             failed.update([folder] if (folder.parts[-3], name) in failing else [])
             played._run([(name, config, folder)], progress, told)
 
-    monkeypatch.setattr(finals, "run_here", run)
-    ranked, words = finals.run_bracket(
-        study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append
-    )
+    monkeypatch.setattr(exploration, "run_here", run)
+    ranked, words = Finals(study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append).run()
     assert words == "4 settings, 2 fresh seeds each" and ranked[0].trial == 3
 
 
@@ -456,8 +455,8 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
 
         played._run(later(), progress, told)
 
-    monkeypatch.setattr(finals, "run_here", run)
-    _, words = finals.run_bracket(study, tmp_path, 3, 1, None, Limits(seconds=70.0), [].append)
+    monkeypatch.setattr(exploration, "run_here", run)
+    _, words = Finals(study, tmp_path, 3, 1, None, Limits(seconds=70.0), [].append).run()
     assert len(played.ran) == ran and words == wanted and now[0] <= 70
 
 
@@ -477,11 +476,11 @@ def test_a_final_ends_at_the_target(
     study, asked = study_of(goal, []), list[Any]()
     study.space = Cells(goal)
     monkeypatch.setattr(
-        finals,
+        exploration,
         "run_here",
         lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
     )
-    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), [].append, [].append)
+    Finals(study, Path(), 1, 1, None, Limits(), [].append)._run([("a", None, Path("a"))])
     assert asked == [why]
 
 
@@ -499,11 +498,11 @@ def test_a_final_goes_on_until_no_time_is_left(
     study, asked, row = study_of(BUDGET, []), list[Any](), {"metric": 0.5, "last": False}
     study.space = Cells(BUDGET)
     monkeypatch.setattr(
-        finals, "run_here", lambda work, progress, told: asked.append(progress("a", row))
+        exploration, "run_here", lambda work, progress, told: asked.append(progress("a", row))
     )
     limits = Limits(seconds=10.0)
     monkeypatch.setattr(exploration, "clock", lambda: limits.started + 10.0 - left)
-    finals._run(study, [("a", None, Path("a"))], 1, None, limits, [].append, [].append)
+    Finals(study, Path(), 1, 1, None, limits, [].append)._run([("a", None, Path("a"))])
     assert asked == [why]
 
 
@@ -513,10 +512,10 @@ def test_finals_that_failed_are_told(
 ) -> None:
     study, lines, done = study_of(BUDGET, []), list[str](), {"status": "done"}
     study.space = Cells(BUDGET)
-    monkeypatch.setattr(finals, "run_here", lambda work, progress, told: told("a"))
+    monkeypatch.setattr(exploration, "run_here", lambda work, progress, told: told("a"))
     summary = done if not failed else {"status": "failed", "error": "NaN"}
     monkeypatch.setattr(finals.curves, "ended", lambda folder: summary)
-    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lines.append, [].append)
+    Finals(study, Path(), 1, 1, None, Limits(), lines.append)._run([("a", None, Path("a"))])
     assert len(lines) == said
     assert not failed or lines[1] == "finals: 1 of 1 runs failed; the same command runs them again"
 
@@ -525,10 +524,10 @@ def test_finals_beside_each_other_are_all_that_wait(monkeypatch: pytest.MonkeyPa
     study, ran = study_of(BUDGET, []), list[Any]()
     study.space = Cells(BUDGET)
     monkeypatch.setattr(
-        finals,
+        exploration,
         "run_beside",
         lambda work, jobs, address, progress, told, on_gpu: ran.append(([*work], jobs, on_gpu)),
     )
     waiting: list[Any] = [("a", None, Path("a")), ("b", None, Path("b"))]
-    finals._run(study, waiting, 2, None, Limits(), [].append, [].append)
+    Finals(study, Path(), 1, 2, None, Limits(), [].append)._run(waiting)
     assert ran == [(waiting, 2, False)]

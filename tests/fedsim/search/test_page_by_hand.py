@@ -11,7 +11,7 @@ from fedsim.search import tables
 from fedsim.search.goal import Goal
 from fedsim.search.page import search_page
 from fedsim.search.picture import chart
-from fedsim.search.record import explained
+from fedsim.search.record import explained, finalists
 from fedsim.search.search import rerun
 from tests.support.madesearch import POINT, finalist
 
@@ -49,7 +49,10 @@ def test_the_winner_lies_on_top_in_black() -> None:
     made = chart(ROWS, RANKED, RANKED[0], GOAL, "digits")
     stars = [marks for marks in made.marks if "finalist" in "".join(marks.texts)]
     assert [marks.look.colour for marks in stars] == ["#999999", "#000000"]
-    assert [marks.name for marks in stars] == ["", "winner, held-out samples"]
+    assert [marks.name for marks in stars] == [
+        "finalist, held-out samples",
+        "winner, held-out samples",
+    ]
     assert not any(marks.direct_label for marks in stars)
     assert made.title.splitlines()[1] == "found: sbc, n = 4, p = 0.1, lr = 0.02"
     assert [marks.name for marks in made.marks[:2]] == ["sbc", "stc"]  # the winner's method first
@@ -92,13 +95,6 @@ def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
     assert dict(matplotlib.rcParams) == before and not pyplot.get_fignums()
 
 
-def test_a_tie_has_its_rank_and_a_coder_its_name() -> None:
-    assert tables.point_texts(POINT | {"coder": "ans | ans"}) == {
-        "method": "sbc",
-        "n": "4",
-        "p": "0.1",
-        "coder": "ans | ans",
-        "lr": "0.02",
-    }
-    tied = replace(RANKED[1], tie=True)
-    assert tables.finalists_table([RANKED[0], tied], GOAL)[""].tolist() == ["1", "2 tie"]
+def test_a_tie_has_its_rank() -> None:
+    rows = finalists([RANKED[0], replace(RANKED[1], tie=True)], GOAL)
+    assert tables.finalists_table(rows, GOAL)[""].tolist() == ["1", "2 tie"]

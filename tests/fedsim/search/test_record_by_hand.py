@@ -9,8 +9,9 @@ import pytest
 
 from fedsim.results.intervals import wilson
 from fedsim.search import record, tables
-from fedsim.search.exploration import TOO_LONG, outcome, point_text
+from fedsim.search.exploration import TOO_LONG, outcome
 from fedsim.search.goal import Curve, Goal
+from fedsim.search.methods import point_text
 from fedsim.search.picture import best_so_far, coloured
 from fedsim.search.record import importance, too_few, trials
 from fedsim.search.stopping import BEHIND

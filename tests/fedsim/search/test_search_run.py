@@ -17,7 +17,7 @@ from fedsim.commands.cli import main
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import RunFailed
 from fedsim.runs.parallel import run_here
-from fedsim.search import exploration, finals, study
+from fedsim.search import exploration, study
 from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
@@ -98,7 +98,7 @@ def test_what_an_earlier_search_left_goes_where_there_is_no_winner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert searched(tmp_path, trials=2, seeds=1).winner and (tmp_path / "best.toml").exists()
-    monkeypatch.setattr(finals, "winner", lambda ranked, goal: None)
+    monkeypatch.setattr(sys.modules["fedsim.search.search"], "winner", lambda ranked, goal: None)
     assert searched(tmp_path, trials=2, seeds=1).winner is None
     assert not (tmp_path / "best.toml").exists()
 
@@ -110,7 +110,6 @@ class Clock:
         self.now = 0.0
         monkeypatch.setattr(exploration, "clock", lambda: self.now)
         monkeypatch.setattr(exploration, "run_here", self._run)
-        monkeypatch.setattr(finals, "run_here", self._run)
 
     def _run(self, work: Any, progress: Any, ended: Any) -> None:
         run_here(self._begun(work), lambda *row: self._later(1) or progress(*row), ended)
@@ -245,7 +244,13 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--budget", "1Mbit", "--target", "0.9"], "give one of them, or neither"),
         (["--trials", "3", "--time", "1min"], "--time is 1min and --trials 3: give one"),
         (["--trials", "0"], "--trials is 0: give a number above 0"),
-        (["--methods", "sbcc"], "unknown method 'sbcc'"),
+        (["--target", "98"], "--target is 98.0: accuracy lies in (0, 1]"),
+        (["--methods", "sbcc"], "unknown method 'sbcc' (did you mean sbc"),
+        (
+            ["--methods", "sbc, nothing(3)"],
+            "--methods: method 'nothing(3)': unknown name 'nothing'",
+        ),
+        (["--methods", " ; "], "--methods is ' ; ': it takes all, published"),
         (["--time", "soon"], "--time is 'soon'"),
         (["--time", "1.5"], "it needs a unit: s, min or h, such as 1.5min"),
         (["--validation", "1.5"], "--validation is 1.5: give a number between 0 and 1"),

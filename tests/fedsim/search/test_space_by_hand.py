@@ -14,7 +14,6 @@ import pytest
 from fedsim import RunConfig, UsageError
 from fedsim.ground.version import VERSION
 from fedsim.search import best
-from fedsim.search.exploration import _place
 from fedsim.search.finals import SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import CODERS, OWN_CODER, max_fraction, select_methods
@@ -230,15 +229,15 @@ def test_methods_are_taken_once_and_between_commas_outside_of_brackets() -> None
 def test_a_run_lies_at_the_point_that_would_make_it() -> None:
     tried = space()
     own = BASE.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
-    assert _place(own, tried) == POINT | {"temporal": 4, "lr": 0.05}
-    assert _place(own.but(lr=None), tried) == POINT | {"temporal": 4, "lr": 0.02}
-    assert _place(own.but(label="mine", evaluate_every=3), tried) is not None
+    assert tried.place(own) == POINT | {"temporal": 4, "lr": 0.05}
+    assert tried.place(own.but(lr=None)) == POINT | {"temporal": 4, "lr": 0.02}
+    assert tried.place(own.but(label="mine", evaluate_every=3)) is not None
     whole = "ef(per_tensor(one_sided(0.1) | mean | ans | ans), mask=true)"
     written = replace(own, method=whole, gradient=None)
-    assert _place(written, tried) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
+    assert tried.place(written) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
     bare = replace(written, method=whole.replace(", mask=true", ""))
-    assert _place(bare, tried) is None
-    assert _place(bare.but(momentum_masking="on"), tried) == _place(written, tried)
+    assert tried.place(bare) is None
+    assert tried.place(bare.but(momentum_masking="on")) == tried.place(written)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +253,7 @@ def test_a_run_lies_at_the_point_that_would_make_it() -> None:
 )
 def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
     own = replace(BASE, method="sbc", gradient=0.1, temporal=4)
-    assert _place(own.but(**change), space()) is None
+    assert space().place(own.but(**change)) is None
 
 
 # --- both ways ----------------------------------------------------------------------------------
@@ -332,7 +331,7 @@ def test_what_a_first_point_wastes_both_ways() -> None:
 def test_a_run_of_more_entries_than_another_method_takes_has_its_own_point() -> None:
     """cocktailsgd, which takes a tenth at most, is tried first."""
     tried = Space(BASE, BUDGET, ("cocktailsgd", "sbc"), sizes())
-    assert _place(BASE.but(method="sbc", gradient=0.5, temporal=4, lr=0.02), tried) == POINT | {
+    assert tried.place(BASE.but(method="sbc", gradient=0.5, temporal=4, lr=0.02)) == POINT | {
         "temporal": 4,
         "gradient": 0.5,
     }
@@ -343,14 +342,14 @@ def test_a_run_with_a_downlink_lies_at_its_point() -> None:
     own = tried.base.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
     at = BOTH | {"temporal": 4, "lr": 0.05}
     for given in ("sbc(0.2)", "ef(per_tensor(one_sided(0.2) | mean | golomb))"):
-        assert _place(own.but(downlink=given), tried) == at
-    assert _place(own, tried) == at | {"downlink": "raw", "down_gradient": 1.0}
-    assert _place(own.but(downlink="relay"), tried) == at | {
+        assert tried.place(own.but(downlink=given)) == at
+    assert tried.place(own) == at | {"downlink": "raw", "down_gradient": 1.0}
+    assert tried.place(own.but(downlink="relay")) == at | {
         "downlink": "relay",
         "down_gradient": 1.0,
     }
-    assert _place(own.but(downlink="cnat"), tried) is None  # which is no method of this search
-    assert _place(own.but(downlink="sbc(0.2)"), space()) is None  # nor is it of one upstream
+    assert tried.place(own.but(downlink="cnat")) is None  # which is no method of this search
+    assert space().place(own.but(downlink="sbc(0.2)")) is None  # nor is it of one upstream
 
 
 def test_a_goal_says_which_bits_it_counts() -> None:

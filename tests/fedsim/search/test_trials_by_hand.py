@@ -1,5 +1,6 @@
 """A trial's worth, the study's memory, and which trials count, by made-up runs."""
 
+import math
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
@@ -72,6 +73,8 @@ def test_to_a_target_the_bits_of_the_first_evaluation_there_count() -> None:
     assert lower.point(curve((10, 0.51), (100, 0.5))) == (100, 0.5)
     assert Goal(True, "score", target=1.0).loss(curve((10, 0.5), (20, 0.75), (30, 0.25))) == 100.25
     assert NOT_REACHED == 100 and TARGET.loss(curve()) is None
+    assert TARGET.loss(curve((0, 0.95))) == 0  # before any bits
+    assert TARGET.task_loss(Curve((50,), (0.95,), (math.nan,))) == inf
 
 
 def test_of_a_front_the_last_evaluation_counts_with_its_bits() -> None:
@@ -462,7 +465,6 @@ def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_pl
     runs = {f.name: (own, curve((500, 0.8))) for f, own in zip(folders, ends, strict=True) if own}
     monkeypatch.setattr(exploration, "run_folders", lambda out: folders)
     monkeypatch.setattr(exploration, "check_tasks", lambda out, configs: None)
-    monkeypatch.setattr(exploration, "_place", lambda c, s: POINT if c.temporal == 4 else None)
     before = cast(Made, SimpleNamespace(done=runs))
     made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended(""), trials=1, before=before)
     assert [(t.user_attrs[CELL], t.values) for t in made.study.trials] == [("a", [-0.8])]
@@ -524,7 +526,9 @@ def test_the_finals_are_given_what_the_best_trials_took_at_most_half(
     """
     study = study_of(BUDGET, [trial(0, -0.9, took=10.0), trial(1, -0.8, took=20.0)])
     study.space = Cells(BUDGET)
-    assert search._reserved(study, tmp_path, 3, jobs, limit) == pytest.approx(wanted)
+    limits = Limits(seconds=limit)
+    made = finals.Finals(study, tmp_path, 3, jobs, None, limits, print)
+    assert made.reserve() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
@@ -546,7 +550,7 @@ def test_finalists_then_seeds_are_fewer_where_the_time_is_short(
     took = {0: 10.0, 1: 20.0, 2: 10.0}
     study = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=s) for k, s in took.items()])
     study.space = Cells(BUDGET)
-    lineup = finals.fit_bracket(study, tmp_path, 3, 1, left)
+    lineup = finals.Finals(study, tmp_path, 3, 1, None, Limits(), print).fit(left)
     assert [t.number for t in lineup.trials] == kept
     assert list(lineup.seeds) == list(range(SEED + 1, SEED + 1 + seeds))
 

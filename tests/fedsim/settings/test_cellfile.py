@@ -161,7 +161,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "wrong type": ({"cells": {"a": {"clients": "x"}}}, "cell 'a': clients is 'x'; it takes int"),
     "a setting of a group": (
         {"cells": {"a": {"lr": 0.5}}},
-        r"cell 'a': lr = 0.5 stands .* below \[training\]",
+        r"cell 'a': lr = 0.5 goes .* below \[training\]",
     ),
     "a list in a cell": ({"cells": {"a": {"temporal": [1, 2]}}}, r"cell 'a': temporal is \[1, 2\]"),
     "a grid's list": ({"temporal": [1, 2], "cells": {"a": {}}}, "temporal is .*the file has cells"),

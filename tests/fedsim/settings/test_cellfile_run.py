@@ -1,7 +1,6 @@
 """Lists of cells in a file: run by `fedsim sweep`, and what the commands refuse."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,20 +56,6 @@ def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
 
 
 @pytest.mark.slow
-def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed) -> None:
-    Path("few.toml").write_text(cells_to_toml(CELLS[:2]))
-    arguments = ("sweep", "--config", "few.toml", "--jobs", "1")
-    for more in ((), ("--iterations", "10")):
-        said = typed(*arguments, *more)
-        assert said.code == 0 and "Report:  fedsim-results/few-" in said.out, said.err
-    made = sorted(Path("fedsim-results").iterdir())
-    assert len(made) == 2 and all((folder / "report.html").exists() for folder in made)
-    assert {row["iterations"] for folder in made for row in summaries(folder).values()} == {10, 20}
-    said = typed(*arguments, "--iterations", "10", "--out", made[0], "--seed", "3")
-    assert said.code == 2 and "--seed" in said.err
-
-
-@pytest.mark.slow
 def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     """The table of `sweep` calls them by their names, and averages the seeds of one cell alone."""
     fast, served = BASE.but(lr=0.1), replace(BASE, strategy="fedadam")
@@ -83,16 +68,6 @@ def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     assert sum("±" in line and "(2)" in line for line in said.out.splitlines()) == 1  # a and d
     again = typed("report", "out")
     assert again.out.splitlines()[:-1] == said.out.splitlines()[:-2]
-
-
-@pytest.mark.slow
-def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
-    cells = [Cell("all", BASE), Cell("few", BASE.but(test_samples=100))]
-    Path("two.toml").write_text(cells_to_toml(cells))
-    said = typed("sweep", "--config", "two.toml", "--jobs", "1", "--out", "out")
-    assert said.code == 0 and "test_samples is None in the one and 100" in said.out
-    assert re.search(r"^all +2 ", said.out, re.M) and re.search(r"^few +2 ", said.out, re.M)
-    assert "mean" not in said.out
 
 
 REFUSED = {

@@ -3,7 +3,7 @@
 import pytest
 
 from compressors import compress, from_json, parse, text, to_json
-from compressors.printing import fingerprint, message_text
+from compressors.grammar import fingerprint, message_text
 from compressors.whole.masking import masked, masking, sends_all
 from fedsim import RunConfig
 from fedsim.search.methods import compressor

@@ -44,6 +44,8 @@ NEEDS: dict[str, dict[str, Any]] = {
     "krum": {"clients": 5},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
+WITH = {("secagg", "weighting"): {"method": "secagg(16, 0.5, 32, weight=10)"}}
+"""What else a strategy needs with an optional setting."""
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -53,7 +55,8 @@ def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> N
     assert isinstance(make_strategy(plain), ChannelStrategy)
     for setting, value in OPTIONAL.items():
         if setting in takes(name):
-            strategy: Any = make_strategy(small(**needed, **{setting: value}))
+            typed = needed | WITH.get((name, setting), {}) | {setting: value}
+            strategy: Any = make_strategy(small(**typed))
             built = vars(getattr(strategy, "rule", getattr(strategy, "strategy", None)))
             assert value in [built.get(key) for key in (setting, "eta", "server_learning_rate")]
         elif plain.plan.algorithm.by_samples and value == "samples":

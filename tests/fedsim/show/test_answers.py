@@ -3,7 +3,6 @@
 Most by hand, on frames of a few rows.
 """
 
-import json
 from dataclasses import replace
 from io import StringIO
 from math import inf
@@ -17,7 +16,6 @@ from rich.console import Console
 
 import fedsim
 from fedsim import UsageError
-from fedsim.commands.cli import main
 from fedsim.ground import units
 from fedsim.results.load import Results, load_results
 from fedsim.search.goal import Curve, Goal
@@ -26,9 +24,8 @@ from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
 from fedsim.show.report import counted, write_page
-from fedsim.show.report.page import comparison_sentence
 from tests.support.page import Page
-from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
+from tests.support.sweepmaker import TOPK, make_sweep, rounds_of
 
 
 def of(label: str, bits: list[float], metric: list[float], **more: Any) -> pd.DataFrame:
@@ -186,11 +183,6 @@ def test_a_ladder_s_steps_by_hand() -> None:
     assert texts(steps, "accuracy")[1][0][:6] == ["20 bit", "a", "1", "0.1", "0.5000", "1"]
 
 
-def test_a_long_ladder_has_powers_of_ten_alone() -> None:
-    steps = ladder(of("a", [15, 60_000], [0.5, 0.7]))
-    assert steps["budget"].tolist() == [1e2, 1e3, 1e4, inf]
-
-
 def test_a_budget_buys_the_best_so_far_of_any_cell() -> None:
     first, second = budgets(ROUNDS, higher=True)
     assert (first.method, first.bits.tolist()) == ("a", [5, 10, 20, 25, 30])
@@ -222,19 +214,6 @@ def test_leaders_by_hand() -> None:
     assert led == [(10, 20, "a"), (20, 40, "b"), (40, 50, "a")]
 
 
-def test_a_leader_that_gets_worse_is_overtaken() -> None:
-    """`a` has 0.9 from 20 bits on and 0.5 from 30 on; `b` has 0.7. Back at `a` nobody leads, for it
-    had ended."""
-    led = leaders(
-        [
-            reached("a", [20, 30], [0.9, 0.5], 35),
-            reached("b", [10, 40], [0.7, 0.4], 60),
-        ],
-        True,
-    )
-    assert led == [(10, 20, "b"), (20, 30, "a"), (30, 40, "b")]
-
-
 def test_a_leader_leads_no_further_than_it_was_run() -> None:
     """`a` ended at 15; until `b` is better at 30, nobody leads. Of equals the one of fewer bits."""
     led = leaders(
@@ -257,33 +236,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return load_results(root / "a", root / "b")
 
 
-def test_failed_runs_and_several_tasks(both: Results) -> None:
-    best = fedsim.best(both, "20kbit").set_index("label")
-    assert list(best.index) == ["sbc", "gradient_dropping", "dense"]
-    assert best.loc["gradient_dropping", "gradient"] == 0.1  # that at 0.01 failed
-    assert best.loc["sbc", "up_wire_bits"] == 15_940  # 20 messages of 797 bits, 72 of them header
-    assert np.isnan(best.loc["dense", "metric"])
-    other = both.rounds.assign(task="other")
-    with pytest.raises(UsageError, match=r"of 2 tasks \(digits, other\)"):
-        fedsim.best(pd.concat([both.rounds, other]), 1e6)
-    with pytest.raises(UsageError, match="was given a str"):
-        fedsim.best("results/sbc", 1e6)
-
-
 def test_budgets_count_as_the_runs_did_where_all_did_so(both: Results) -> None:
     """Another word is a later version's."""
     for words, ways in ((["total"], "total"), (["total", "each"], "up")):
         configs = {word: {"budget_of": word} for word in words}
         assert counted(replace(both, configs=configs)) == ways
     assert counted(both) == "up" and counted(both, "total") == "total"
-
-
-def test_rising_budgets_end_without_a_limit(both: Results) -> None:
-    steps = ladder(both)
-    assert steps["budget"].tolist() == [1e4, 1e5, 1e6, 1e7, np.inf]
-    assert (steps["metric"].diff().dropna() >= 0).all()
-    assert steps["gradient"].tolist() == [0.01, 0.1, 0.1, 0.1, 1]
-    assert (steps["up_wire_bits"] <= steps["budget"]).all()
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
@@ -300,46 +258,6 @@ def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> No
     assert "method" in told and "0.0004" in told and "dropping" in told
 
 
-@pytest.mark.slow
-def test_the_report_compares_methods_within_a_budget(
-    both: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folders = sorted({str(path.parents[1]) for path in both.folders.values()})
-    out = str(tmp_path / "both")
-    assert main(["report", *folders, "--out", out, "--budget", "20kbit"]) == 0
-    said = capsys.readouterr().out
-    assert "Best within 20.0 kbit per client upstream" in said and "15.9 kbit" in said
-    page = Page((tmp_path / "both" / "report.html").read_text(encoding="utf-8"))
-    assert "Every method within 20.0 kbit method n p accuracy iteration uplink used" in page.text
-    assert "dense none none: the method had no evaluation within the budget." in page.text
-    assert "10.0 kbit sbc 20 0.01" in page.text and "no limit dense" in page.text
-    assert main(["report", folders[0], "--budget", "20 kbit", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["best"]
-    assert [row["label"] for row in rows] == ["sbc", "dense"] and rows[1]["metric"] is None
-    assert main(["report", folders[0], "--budget", "2 MB"]) != 0
-    assert "--budget is '2 MB'" in capsys.readouterr().err
-
-
 def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1), (10, 0.1)])
     assert "Best within" not in Page(write_page(tmp_path).read_text(encoding="utf-8")).text
-
-
-def test_the_page_opens_with_how_the_best_cell_ends() -> None:
-    """By hand: 0.95 is 2 points below 0.97; 1000 of 10 bits up, 2000 of 110 both ways."""
-    dense = [
-        make_cell(1, 1, 0.97, seed=seed, up_wire_bits=1000.0, down_wire_bits=1000.0)
-        for seed in (0, 1)
-    ]
-    cells = [
-        make_cell(10, 0.1, metric, seed=seed, up_wire_bits=10.0, down_wire_bits=100.0)
-        for seed, metric in enumerate((0.94, 0.96))
-    ]
-    worse = make_cell(10, 0.01, 0.5, up_wire_bits=1.0, down_wire_bits=100.0)
-    told = comparison_sentence(runs_of([*dense, *cells, worse]))
-    assert told == (
-        "sbc({p}) with n = 10, p = 0.1, the best of 2 compressed cells, ends at accuracy 0.9500, "
-        "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all "
-        "bits."
-    )
-    assert comparison_sentence(runs_of(dense)) == comparison_sentence(runs_of([worse])) == ""

@@ -1,22 +1,17 @@
 """Several seeds: mean, sample deviation and number in tables, matrices and curves."""
 
 from math import isnan
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedsim.results.load import load_results
-from fedsim.show import figures
 from fedsim.show.averages import over_seeds
 from fedsim.show.export import table
 from fedsim.show.heat import cell_texts, heat
 from fedsim.show.planes import plane
 from fedsim.show.plot import matrix
-from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write_page
 from tests.support.sweepmaker import make_cell as cell
-from tests.support.sweepmaker import make_run, make_sweep, runs_of
+from tests.support.sweepmaker import runs_of
 
 SCORES = (0.90, 0.92, 0.97)
 SAID = "0.9300 ± 0.0361 (3)"  # sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2), and not / 3
@@ -26,16 +21,6 @@ def seeds(**more: object) -> list[dict]:
     dense = [cell(1, 1, 0.95, seed=k, loss=0.1) for k in range(3)]
     own = [cell(10, 0.1, m, bits=8.0 + k, seed=k, loss=m, **more) for k, m in enumerate(SCORES)]
     return [*dense, *own]
-
-
-def test_a_table_has_a_row_a_cell() -> None:
-    columns = ["temporal", "metric", "difference", "loss", "up_content_bits"]
-    lines = table(runs_of(seeds()), columns=columns).splitlines()
-    assert len(lines) == 4
-    assert lines[3] == f"| 10 | {SAID} | -2.00 ± 3.61 | 0.930 ± 0.036 (3) | 9.00 |"
-    main = table(runs_of(seeds())).splitlines()
-    assert len(main) == 4 and "seed" not in main[0]
-    assert r"10 & 0.9300 $\pm$ 0.0361 (3) \\" in table(runs_of(seeds()), "latex", columns[:2])
 
 
 def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
@@ -65,26 +50,6 @@ def test_matrices_have_the_deviation() -> None:
     assert f"accuracy {SAID}" in cell_texts(runs, grid)[0, 0]
     single = runs_of([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
     assert not any("±" in text.get_text() for text in matrix(single).texts)
-
-
-@pytest.mark.slow
-def test_the_pages_curves_have_bands_and_its_points_bars(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "two", (10,), (0.1,), seeds=(0, 1))
-    results = load_results(tmp_path / "two")
-    axes = drawn(figures.curves_chart(results.rounds), style="page")
-    assert len(axes.lines) == len(axes.collections) == 2
-    for line, band in zip(axes.lines, axes.collections, strict=True):
-        corners = band.get_paths()[0].vertices
-        for x, y in zip(*line.get_data(), strict=True):
-            ends = corners[corners[:, 0] == x][:, 1]
-            assert (ends.min() + ends.max()) / 2 == pytest.approx(y) and ends.min() < ends.max()
-    axes = drawn(figures.pareto_chart(results.runs), style="page")
-    assert [marks.has_yerr for marks in axes.containers] == [True, True]
-    make_run(tmp_path / "one")
-    single = drawn(figures.curves_chart(load_results(tmp_path / "one").rounds), style="page")
-    assert len(single.lines) == 1 and not single.collections
-    write_page(tmp_path / "two")
-    assert r"$\pm$" in (tmp_path / "two" / "summary.tex").read_text(encoding="utf-8")
 
 
 def test_averages_over_seeds_by_hand() -> None:

@@ -15,7 +15,6 @@ from fedsim.show.blocks import blocks_of, compare_methods
 from tests.support.sweepmaker import SBC, TOPK, make_run
 
 QSGD = "per_tensor(dither(1))"
-SEEDS = range(5)
 
 
 def lot(root: Path, form: str, metrics: list[float], gradient: float = 0.1, **more: object) -> Path:
@@ -119,18 +118,6 @@ def test_the_command_answers(
     assert main(["compare", *map(str, three), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["blocks"] == 5 and len(told["pairs"]) == 3 and "cells" not in told
-
-
-def test_two_folders_have_cells_and_an_answer(
-    three: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", *map(str, three[:2])]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "A: sbc, B: gradient_dropping" in out
-    assert out.endswith("sbc is better than gradient_dropping.")
-    assert main(["compare", *map(str, three[:2]), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["cells"]) == 1 and told["methods"][0]["label"] == "sbc"
 
 
 def test_wrong_flags_are_refused_before_any_file(

@@ -71,6 +71,11 @@ def test_several_seeds_have_their_own_interval() -> None:
     assert clear.endswith("It is told from the other.")
 
 
+def test_of_equal_cells_the_one_of_fewest_bits_leads() -> None:
+    equal = [*seeds(1, 0.1, 0.9, 0.8, bits=90.0), *seeds(10, 0.1, 0.9, 0.8, bits=9.0)]
+    assert headline(runs_of(equal)).startswith("Best of 2: n = 10, p = 0.1,")
+
+
 def test_a_lower_metric_leads_where_it_is_better() -> None:
     more: dict[str, Any] = {"metric_name": "perplexity", "higher_is_better": False}
     runs = runs_of([cell(10, 0.1, 40.0, **more), cell(10, 0.01, 30.0, **more)])

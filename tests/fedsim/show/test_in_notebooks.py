@@ -2,8 +2,6 @@
 
 import base64
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +10,6 @@ import pytest
 import fedsim
 from fedsim import UsageError, run
 from fedsim.show.results_view import ResultsView, load
-from tests.support.markdown import ROOT
 from tests.support.runs import small
 from tests.support.searching import searched
 from tests.support.sweepmaker import SBC, TOPK, make_run
@@ -121,20 +118,3 @@ def test_a_search_shows_its_trials_and_finalists(tmp_path: Path) -> None:
     assert html.count("<tr>") == 2 + len(found.methods) + len(found.finalists)
     assert f"n = {found.winner.params['temporal']}" in repr(found)
     assert callable(fedsim.search) and fedsim.search.__name__ == "search"
-
-
-_CHILD = """
-import sys
-import fedsim
-done = fedsim.run(fedsim.RunConfig(method="sbc(0.05)", temporal=5, iterations=20), progress=False)
-print(done, done.results, fedsim.load)
-assert "matplotlib" not in sys.modules
-assert "<img" in done._repr_html_() and "matplotlib" in sys.modules
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_matplotlib_is_imported_when_something_is_shown() -> None:
-    done = subprocess.run([sys.executable, "-c", _CHILD], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -9,12 +9,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from compressors.theory_tables import TABLES
 from fedsim.commands import measuretables
 from fedsim.commands.theory import _cell
 from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.plan import choose_coders
+from fedsim.measure.theory.tables import THEORY_TABLES
 from fedsim.results.load import load_results
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
 from fedsim.show.tables import summary_texts
@@ -61,11 +61,11 @@ def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", THEORY_TABLES)
 def test_theory(name: str, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     lines = lines_of(typed("theory", name).out, width)
-    table = TABLES[name]
+    table = THEORY_TABLES[name]
     for row in table.rows(table.entries or 0):
         for value in row.values():
             ends = value if isinstance(value, list) else [value]

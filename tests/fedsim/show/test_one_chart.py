@@ -79,7 +79,8 @@ def test_hollow_marks_are_hollow(tmp_path: Path) -> None:
 
 def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:
     seconds, rates = Axis("", "seconds"), Axis("", "rates")
-    assert [seconds.tick(x) for x in (0.01, 600, 172_800)] == ["10 ms", "10 min", "2 days"]
+    times = [seconds.tick(x) for x in (0.01, 60, 600, 3600, 172_800)]
+    assert times == ["10 ms", "1 min", "10 min", "1 h", "2 days"]
     assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == [
         "1 kbit/s",
         "100 kbit/s",

@@ -1,20 +1,16 @@
 """The matrix and how figures are saved: the numbers in them, not their looks."""
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fedsim.ground.errors import UsageError
-from fedsim.show.planes import method_text, plane
-from fedsim.show.plot import matrix, pareto, plain_ticks, save
-from fedsim.show.style import ink, looks
+from fedsim.show.planes import plane
+from fedsim.show.plot import matrix, save
+from fedsim.show.style import looks
 from tests.support.sweepmaker import make_cell as run
 from tests.support.sweepmaker import runs_of
 
@@ -101,13 +97,6 @@ def test_ratios_have_a_logarithmic_scale_and_perplexity_a_turned_one() -> None:
     assert texts(turned)[0, 0][0] == "0.9" and turned.figure.axes[1].get_ylabel() == "perplexity"
 
 
-def test_text_is_black_or_white_by_what_is_behind_it() -> None:
-    assert ink((1, 1, 1, 1)) == ink((1, 1, 0, 1)) == "black"
-    assert ink((0, 0, 0, 1)) == ink((0, 0, 0.5, 1)) == "white"
-    cividis = colormaps["cividis"]
-    assert ink(cividis(0.0)) == "white" and ink(cividis(1.0)) == "black"
-
-
 def test_all_failed_still_draws() -> None:
     runs = runs_of([run(10, p, np.nan, status="failed") for p in (0.1, 0.01)])
     for value in ("metric", "ratio_content"):
@@ -132,50 +121,12 @@ def test_what_does_not_lie_on_one_plane_is_refused() -> None:
         matrix(runs[:0])
 
 
-def test_the_method_is_told_as_it_was_typed() -> None:
-    def texts_of(*typed: tuple[str, float]) -> str:
-        cells = [
-            run(1, p, 0.5, method="raw" if p == 1 else f"x({p})", typed=form) for form, p in typed
-        ]
-        return method_text(runs_of(cells))
-
-    assert texts_of(("raw", 1), ("topk({p}) | qsgd(256)", 0.01)) == "topk({p}) | qsgd(256)"
-    assert texts_of(("dgc", 1e-4), ("dgc", 1e-5)) == "dgc"
-    assert texts_of(("dgc(0.015)", 0.01), ("sbc", 0.01)) == "dgc(0.015), sbc"
-    assert texts_of(("raw", 1)) == "dense"
-    expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)"
-    sbc = runs_of([run(1, 1, 0.5), run(1, 0.01, 0.5, method=expansion)])
-    assert method_text(sbc) == "sbc"  # as curves and tables say
-
-
 def test_the_dense_cell_is_black_and_p_decides_the_colour() -> None:
     styles = looks([(1, 1.0), (10, 1.0), (10, 0.1), (100, 0.1)])
     black, pale, some, same = (look.colour for look in styles.values())
     assert black == "#000000" != pale
     assert some == same != pale
     assert [look.place for look in styles.values()] == [0, 1, 1, 2]
-
-
-@pytest.mark.slow
-def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> None:
-    runs = runs_of([run(10, p, p) for p in (0.1, 0.01)])
-    before = "matplotlib.pyplot" in sys.modules
-
-    def work(number: int) -> bytes:
-        save(matrix(runs), tmp_path / f"{number}.png")
-        return (tmp_path / f"{number}.png").read_bytes()
-
-    with ThreadPoolExecutor(4) as pool:
-        images = list(pool.map(work, range(4)))
-    assert len(set(images)) == 1 and images[0].startswith(b"\x89PNG")
-    width = int.from_bytes(images[0][16:20], "big")
-    assert width == round(matrix(runs).figure.get_figwidth() * 300)
-    assert before or "matplotlib.pyplot" not in sys.modules
-    save(matrix(runs), tmp_path / "x.svg")
-    assert "<svg" in (tmp_path / "x.svg").read_text()
-    with pytest.raises(UsageError, match="suffix"):
-        save(matrix(runs), tmp_path / "x.docx")
-    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_a_dollar_in_a_method_is_no_formula(tmp_path: Path) -> None:
@@ -188,35 +139,3 @@ def test_a_single_cell_is_drawn_as_one_among_others() -> None:
     alone = matrix(runs_of([run(1, 1, 0.98), run(10, 0.01, 0.97)]))
     assert alone.get_box_aspect() == 0.8 / 1.25
     assert matrix(runs_of([run(10, p, 0.9) for p in (0.1, 0.2)])).get_box_aspect() is None
-
-
-def test_a_front_of_one_point_is_no_line_and_no_axis_leaves_the_fraction() -> None:
-    cells = [run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=1001.0)]
-    axes = pareto(runs_of(cells))
-    assert "front" not in axes.get_legend_handles_labels()[1]
-    assert axes.get_ylim()[1] <= 1.02
-    low, high = axes.get_xlim()
-    assert high / low >= 4  # in less, the ticks' names overlap
-    two = pareto(runs_of([run(10, 0.1, 0.99, bits=1000.0), run(20, 0.1, 0.2, bits=10.0)]))
-    assert "front" in two.get_legend_handles_labels()[1]
-
-
-def test_ticks_of_a_logarithmic_axis_are_plain_numbers() -> None:
-    axes = Figure().add_subplot()
-    axes.set(yscale="log", ylim=(0.9, 60))
-    plain_ticks(axes.yaxis)
-    axes.figure.canvas.draw()
-    told = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert {"1", "2", "5", "10", "20", "50"} <= {*told}
-    assert not any(tick.get_text() for tick in axes.get_yticklabels(minor=True))
-
-
-def test_saving_leaves_the_figure_as_it_was(tmp_path: Path) -> None:
-    figure = matrix(runs_of([run(n, p, 0.5) for n in (1, 10) for p in (1, 0.1)])).figure
-    layout, dpi = figure.get_layout_engine(), figure.dpi
-    save(figure, tmp_path / "one.png")
-    save(figure, tmp_path / "two.png")
-    assert figure.get_layout_engine() is layout and figure.dpi == dpi
-    figure.savefig(tmp_path / "own.png", dpi=300)  # matplotlib lays it out itself
-    first, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
-    assert first == two == own

@@ -1,7 +1,6 @@
 """Figures that are printed: on given axes, in a column of a paper, with names beside lines."""
 
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,9 @@ from fedsim import Clients, RunConfig, plot
 from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load_results
-from fedsim.show import figures
 from fedsim.show.chart import Axis, Chart, Marks
 from fedsim.show.heat import Shades, heat
-from fedsim.show.plot.labels import spread_labels
-from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
-from fedsim.show.style import METHODS, Look, readable
 from fedsim.show.times import Bandwidths
 from tests.support.sweepmaker import TOPK, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -97,104 +92,8 @@ def test_a_papers_figure_fits_a_column(one: Results, both: Results, name: str) -
         DRAW[name](one, style="poster")
 
 
-@pytest.mark.parametrize("name", DRAW)
-def test_letters_and_legend_follow_the_size(one: Results, both: Results, name: str) -> None:
-    for results in (one, both):
-        axes = DRAW[name](results, figsize=(3.0, 2.2))
-        assert axes.figure.get_size_inches().tolist() == [3.0, 2.2]
-        (font,) = fonts_that_fit(axes)
-        assert 5 <= font < 8
-        assert axes.get_position().width > 0.25
-        for legend in axes.figure.legends:
-            assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
-
-
-def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) -> None:
-    axes = plot.pareto(one.runs)
-    assert axes._repr_png_().startswith(b"\x89PNG")
-    axes.savefig(tmp_path / "a.pdf")
-    plot.save(axes, tmp_path / "b.pdf")
-    assert (tmp_path / "a.pdf").stat().st_size > 1000 < (tmp_path / "b.pdf").stat().st_size
-
-
-@pytest.mark.slow
-def test_ten_lines_have_their_names_beside_them(one: Results) -> None:
-    axes = plot.curves(one.rounds)
-    names = {marks.name for marks in figures.curves_chart(one.rounds).marks}
-    assert len(names) == 7 and {text.get_text() for text in axes.texts} == names
-    assert not axes.figure.legends
-    axes.figure.canvas.draw()
-    ends = sorted(axes.texts, key=lambda text: text.xy[1])
-    boxes = [Text.get_window_extent(text) for text in ends]  # without the line to its end
-    assert all(low.y1 <= high.y0 + 1 for low, high in zip(boxes, boxes[1:], strict=False))
-    lines = {(line.get_ydata()[-1], readable(line.get_color())) for line in axes.lines}
-    assert {(text.xy[1], text.get_color()) for text in ends} == lines
-
-
-def test_few_lines_have_a_legend_on_a_screen_and_names_in_a_paper(both: Results) -> None:
-    (legend,) = plot.budget(both.rounds).figure.legends
-    told = [text.get_text() for text in legend.get_texts()]
-    axes = plot.budget(both.rounds, style="paper")
-    assert told == ["dense", "gradient_dropping", "sbc"] and not axes.figure.legends
-    assert {*told} < {text.get_text() for text in axes.texts}
-
-
-def test_names_that_would_cover_lines_stand_in_a_legend() -> None:
-    """Fifteen lines cross the whole of a column, so there is no room within the axes."""
-    steps, colours = np.arange(5.0), list(METHODS)
-    lines = [
-        Marks(
-            x=steps,
-            y=(steps * (k + 1)) % 5,
-            look=Look(colours[k % len(colours)], 0, 0),
-            name=f"line {k}",
-        )
-        for k in range(15)
-    ]
-    lines += [Marks(x=steps / 4, y=steps, look=Look(colours[0], 0, 0), name="ends early")]
-    axes = drawn(Chart(title="", x=Axis(), y=Axis(), marks=lines), style="paper")
-    (legend,) = axes.figure.legends
-    assert len(legend.get_texts()) == 16 and not axes.texts
-
-
-def test_names_are_spread_as_little_as_can_be() -> None:
-    heights = np.array([0.0, 1.0, 2.0, 50.0, 51.0])
-    apart = spread_labels(heights, 10.0)
-    assert apart.tolist() == [-9, 1, 11, 45.5, 55.5]
-    assert spread_labels(np.array([3.0]), 10.0).tolist() == [3]
-
-
 def test_ratios_below_one_are_ratios_too() -> None:
     assert Shades.of(np.array([0.5, 50.0]), "ratio_both", turned=False).scale == "ratios"
-
-
-def test_letters_are_dark_enough_to_read() -> None:
-    for colour in METHODS:
-        dark = readable(colour)
-        rgb = [int(dark[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-        assert 1.05 / (np.dot(linear, (0.2126, 0.7152, 0.0722)) + 0.05) >= 4.45
-    assert readable("#000000") == "#000000"
-
-
-def test_points_near_the_top_have_names_that_do_not_cover_each_other() -> None:
-    """Nine cells as a sweep of the digits ends: most within two points of the best."""
-    scores = (0.9778, 0.9542, 0.9569, 0.9764, 0.9722, 0.9569, 0.975, 0.9681, 0.8889)
-    plane = [(n, p) for n in (1, 10, 50) for p in (1, 0.1, 0.01)]
-    axes = plot.pareto(
-        runs_of([cell(n, p, score) for (n, p), score in zip(plane, scores, strict=True)]),
-        style="paper",
-    )
-    axes.figure.canvas.draw()
-    boxes = [Text.get_window_extent(text).padded(-1) for text in axes.texts]
-    assert len(boxes) == 9
-    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-
-
-def test_the_scale_s_texts_stand_apart() -> None:
-    shown = heat(runs_of([cell(n, 0.1, score) for n, score in ((1, 0.8889), (10, 0.9778))]))
-    places = [place for place, _ in shown.shades.ticks("accuracy")]
-    assert len(places) > 2 and np.diff(places).min() > 0.07
 
 
 SCORES = (0.93, 0.94, 0.95, 0.96, 0.97)
@@ -222,20 +121,6 @@ def test_an_accuracy_is_coloured_by_the_logarithm_of_its_error() -> None:
     assert "logarithm of the error" in shown.legend_text
     perfect = heat(runs_of([cell(1, p, score) for p, score in ((0.3, 0.9), (0.2, 1.0))]))
     assert np.isfinite(perfect.shades.place(np.array([0.9, 1.0]))).all()
-
-
-def test_a_cell_of_fewer_seeds_is_hatched() -> None:
-    cells = [cell(1, p, 0.9 + k / 100, seed=k) for p in (0.1, 0.01) for k in range(3)]
-    runs = runs_of([*cells[:-1], cell(1, 0.001, 0.5)])
-    axes = plot.matrix(runs)
-    assert [patch.get_hatch() for patch in axes.patches] == ["\\\\", "\\\\"]
-    assert [patch.get_x() for patch in axes.patches] == [0.5, 1.5]
-    texts = "\n".join(text.get_text() for text in axes.texts)
-    assert "(2 of 3)" in texts and "(1 of 3)" in texts and "(3)" in texts
-    shown = heat(runs)
-    assert "fewer seeds" in shown.legend_text
-    assert len([patch for patch in heatmap(shown, style="page").patches if patch.get_hatch()]) == 2
-    assert not plot.matrix(runs_of(cells)).patches
 
 
 def test_one_pair_of_axes_has_one_method(both: Results) -> None:
@@ -275,3 +160,20 @@ def test_clients_hold_the_labels_that_they_were_dealt() -> None:
     assert held.sum(axis=1).tolist() == [len(shard) for shard in data.shards]
     labels = data.data.train_y.numpy()
     assert held.loc[3].tolist() == [int((labels[data.shards[3]] == k).sum()) for k in range(10)]
+
+
+def test_notes_of_points_keep_clear_of_the_bars_of_all_points() -> None:
+    """Four cells of few bits within a column of a paper, three of them with bars."""
+    cells = ((3.7e3, 0.735, 0.06), (4.4e3, 0.742, 0.05), (6.2e3, 0.744, 0.03), (9.6e3, 0.78, 0.0))
+    marks = [
+        Marks(x=[x], y=np.array([y]), kind="points", low=np.array([y - b]), high=np.array([y + b]))
+        for x, y, b in (*cells, (1.4e6, 0.5, 0.1))
+    ]
+    notes = [(x, y, "10, 0.05") for x, y, _ in cells]
+    chart = Chart(title="", x=Axis(scale="bits"), y=Axis(), marks=marks, notes=notes)
+    axes = drawn(chart, figsize=(3.3, 2.4), style="paper")
+    axes.figure.canvas.draw()
+    boxes = [Text.get_window_extent(text).padded(-1) for text in axes.texts]
+    bars = [(one.x[0], y) for one in marks for y in np.linspace(one.low, one.high, 50).ravel()]
+    covered = [box.contains(*place) for box in boxes for place in axes.transData.transform(bars)]
+    assert len(boxes) == 4 and not any(covered)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim import SweepConfig, load
 from fedsim.results.load import Results
-from fedsim.runs.sweep import run_cells
 from fedsim.show import figures
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.planes import method_text, plane
@@ -56,26 +54,6 @@ def test_every_figure_draws_them(results: Results) -> None:
     assert bars is not None
     for chart in (figures.curves_chart(results.rounds), figures.pareto_chart(results.runs), bars):
         assert "n = 1, p = 1 (float32)" in {marks.name for marks in chart.marks} | {*chart.y.rows}
-
-
-@pytest.mark.slow
-def test_a_sweep_with_a_lossy_downlink_is_compared_with_raw_both_ways(tmp_path: Path) -> None:
-    config = SweepConfig.of(
-        method="gradient_dropping",
-        temporal=[1, 5],
-        gradient=[1, 0.1],
-        downlink="sbc(0.1)",
-        iterations=10,
-    )
-    run_cells(config.cells(), tmp_path)
-    runs = load(tmp_path).runs
-    assert "variant" not in runs.columns
-    compared = add_difference(runs)
-    dense = runs.loc["dense-s0", "metric"]
-    assert compared["difference"].tolist() == (runs["metric"] - dense).tolist()
-    assert runs.loc["n1-p1-s0", "downlink"] != runs.loc["dense-s0", "downlink"] == "raw"
-    places = [line.cell for line in curve_lines(load(tmp_path).rounds, "iteration", "metric")]
-    assert len(places) == 5
 
 
 def test_raw_cells_with_a_lossy_downlink_stand_beside_the_reference_of_several_methods() -> None:

@@ -120,13 +120,6 @@ def test_the_other_files_are_there(full: tuple[Path, Page]) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
-    make_sweep(tmp_path, (10,), (0.1,))
-    first = write_page(tmp_path).read_bytes()
-    assert write_page(tmp_path).read_bytes() == first
-
-
-@pytest.mark.slow
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
     for k, (temporal, gradient, failed) in enumerate([(1, 1, 0), (10, 0.1, 0), (10, 0.01, 1)]):
@@ -200,21 +193,6 @@ def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
     patches = drawn(chart, style="page").patches
     np.testing.assert_allclose([patch.get_width() for patch in patches[1::2]], shares)
     np.testing.assert_allclose([patch.get_x() for patch in patches[1::2]], ends - shares, atol=1e-9)
-
-
-def test_a_controller_s_reports_are_a_part_of_the_bits(tmp_path: Path) -> None:
-    make_sweep(tmp_path, (10,), (0.01,))
-    make_run(tmp_path / "cells" / "told", 20, 0.01, up_report_bits=203.0)
-    chart = message_parts(load_results(tmp_path).runs)
-    assert chart is not None
-    bars = {bar.name: bar for bar in chart.marks}
-    assert list(bars) == ["header", "position", "value", "side", "reports"]
-    # Ten rounds of 72 + 405 + 320 bits, and 203 of reports.
-    reports = np.subtract(bars["reports"].x, bars["reports"].start)
-    np.testing.assert_allclose(reports, [0, 0, 100 * 203 / (10 * 797 + 203)])
-    assert bars["reports"].x[2] == pytest.approx(100)
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8")).text
-    assert "Reports: what a controller asked of clients" in page and "Buffers: " not in page
 
 
 def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from fedsim import run
 from fedsim.commands.cli import main
 from fedsim.results.load import load_results
 from fedsim.show import figures
-from fedsim.show.chart import Chart
 from fedsim.show.plot.paper import drawn
 from fedsim.show.report import altered_row, read_results, write_page
 from fedsim.show.report.page import comparison_sentence
@@ -49,24 +48,6 @@ def test_the_front_needs_two_points(tmp_path: Path) -> None:
     assert len(chart.marks) == 2 and "front" not in {marks.name for marks in chart.marks}
     low, high = drawn(chart, style="page").get_ylim()
     assert -0.05 < low < high < 1.05
-
-
-def test_bits_have_ticks_however_near_each_other_they_are(tmp_path: Path) -> None:
-    make_run(tmp_path / "a" / "cells" / "one", 10, 0.01)
-    make_run(tmp_path / "a" / "cells" / "two", 10, 0.0101)
-    shown = ticks(figures.pareto_chart(load_results(tmp_path / "a").runs))
-    assert shown and all(text.endswith(" kbit") for text in shown)
-    make_sweep(tmp_path / "b")
-    wide = ticks(figures.pareto_chart(load_results(tmp_path / "b").runs))
-    assert {"10 kbit", "1 Mbit"} <= wide and "20 kbit" not in wide
-
-
-def ticks(chart: Chart) -> set[str]:
-    """The names along the bits, of those that lie within."""
-    axes = drawn(chart, style="page")
-    low, high = axes.get_xlim()
-    shown = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
-    return {name.get_text() for at, name in shown if low < at < high}
 
 
 def test_runs_of_which_no_update_was_used_have_a_table_and_a_page(

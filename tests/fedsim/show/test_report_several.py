@@ -1,19 +1,12 @@
 """The report of several methods: what stands on it."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
-from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load_results
-from fedsim.show import figures
-from fedsim.show.heat import heat
-from fedsim.show.plot.inline import chart_svg
-from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
 from fedsim.show.report import write_page
 from fedsim.show.report.messages import layers
@@ -88,33 +81,6 @@ def test_the_command(folders: tuple[Path, Path], typed: Typed) -> None:  # noqa:
     assert said.code == 2 and "--out" in said.err
 
 
-def test_colours_of_all_planes_are_of_one_scale(folders: tuple[Path, Path]) -> None:
-    runs = load_results(*folders).runs
-    shown = runs[(runs["gradient"] < 1) & (runs["status"] == "done")]
-    for value in ("metric", "ratio_content"):
-        plane = heat(runs, value)
-        assert list(plane.panels) == ["gradient_dropping", "sbc"]
-        shades = plane.shades
-        assert (shades.low, shades.high) == (shown[value].min(), shown[value].max())
-        each = [heatmap(plane, style="page", panels=[name]) for name in plane.panels]
-        assert [axes.collections[0].get_clim() for axes in each] == [(0, 1), (0, 1)]
-        places = np.concatenate([a.collections[0].get_array().filled(np.nan).ravel() for a in each])
-        assert (np.nanmin(places), np.nanmax(places)) == (0, 1)
-
-
-def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
-    results = load_results(*folders)
-    lines = figures.curves_chart(results.rounds, "up_bits")
-    for chart in (lines, figures.pareto_chart(results.runs)):
-        entries = [marks.name for marks in chart.marks if marks.name not in ("", "front")]
-        assert entries[:3] == ["dense", "gradient_dropping", "sbc"]
-        told = ["n = 1", "n = 10"] if chart is lines else []
-        assert entries[3:] == [*told, "paler: smaller p (0.1, 0.01)"]
-    steps = figures.budget_chart(results.rounds)
-    assert [marks.name for marks in steps.marks] == ["dense", "gradient_dropping", "sbc"]
-    assert "n = 10, p = 0.01\nfrom" in "".join(steps.marks[1].texts)
-
-
 def test_layers_tell_the_share_of_each_tensor(folders: tuple[Path, Path]) -> None:
     table = load_results(*folders).layers
     chart = layers(table)
@@ -139,28 +105,3 @@ def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path
     assert chart.y.height == pytest.approx(0.1 + 7 * 0.06)  # inches of a row of seven lanes
     labels = drawn(chart, style="page").get_xticklabels()
     assert {"1", "2", "5", "10"} <= {tick.get_text() for tick in labels}
-
-
-def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) -> None:
-    chart = figures.budget_chart(load_results(*folders).rounds)
-    strip = chart.strip
-    assert strip is not None and strip.name == "best" and strip.spans
-    assert all(one[1] <= after[0] for one, after in pairwise(strip.spans))
-    colours = {marks.name: marks.look.colour for marks in chart.marks}
-    shown = [to_hex(bar.get_facecolor()[0]) for bar in drawn(chart, style="page").collections]
-    assert shown == [colours[name].lower() for _, _, name in strip.spans]
-    for _, _, name in strip.spans:
-        assert f"<title>{name} is best\nfrom " in chart_svg(chart, "budget")
-
-
-@pytest.mark.slow
-def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
-    make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
-    make_sweep(tmp_path / "b", (10,), (0.02,), form="topk({p}) | float32 | golomb", baseline=False)
-    shown = Page(write_page(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
-    ids = {attributes.get("id") for _, attributes in shown.tags}
-    assert "chart-metric" in ids and "chart-metric-2" not in ids
-    assert "Left out, with one cell each: topk({p}) | float32 | golomb." in shown.text
-    runs = load_results(tmp_path / "a", tmp_path / "b").runs
-    assert len([axes for axes in plot.matrix(runs).figure.axes if axes.texts]) == 1
-    assert plot.matrix(runs, method="topk({p}) | float32 | golomb").texts

@@ -3,21 +3,17 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-import fedsim
 from fedsim import plot
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load_results
-from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import table
-from fedsim.show.planes import method_text
-from fedsim.show.style import GREYS, METHODS, CellKey, looks, method_looks
+from fedsim.show.style import METHODS, CellKey, looks
 from fedsim.show.tables import summary_texts
-from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
+from tests.support.sweepmaker import TOPK, make_cell, make_sweep, runs_of
 
 
 def two_sweeps(root: Path, **options: object) -> Results:
@@ -79,24 +75,6 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
         assert [look.place for look in mine] == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 6])
-def test_references_have_greys_and_markers_of_their_own(count: int) -> None:
-    names = [f"dense (lr = {k})" for k in range(count)]
-    styles = [*method_looks(dict.fromkeys(names, True)).values()]
-    assert styles[0].colour == "#000000" and styles[-1].colour <= GREYS[-1]
-    assert all(look.colour[1:3] == look.colour[3:5] == look.colour[5:] for look in styles)
-    assert len({look.colour for look in styles}) == len({look.marker for look in styles}) == count
-
-
-def test_ten_methods_have_ten_colours_and_are_counted_in_titles(both: Results) -> None:
-    names = [f"method {place}" for place in range(10)]
-    assert len({look.colour for look in method_looks(dict.fromkeys(names, False)).values()}) == 10
-    cell = both.runs[both.runs["label"] == "sbc"].head(1)
-    runs = pd.concat([cell.assign(label=name) for name in names], ignore_index=True)
-    assert method_text(runs) == "10 methods"
-    assert method_text(runs[:4]) == "method 0, method 1, method 2, method 3"
-
-
 def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     figure = plot.matrix(both.runs)
     panels = figure.figure.axes[:2]
@@ -115,21 +93,6 @@ def test_a_panel_a_method_on_one_scale(both: Results) -> None:
     assert {units.ratio(ratio) for ratio in own["ratio_content"]} < {*told}
     with pytest.raises(UsageError, match="method is 'stc'.*gradient_dropping, sbc"):
         plot.matrix(both.runs, method="stc")
-
-
-def test_a_method_leads_no_further_than_it_was_run() -> None:
-    """Nor is its line drawn further."""
-    rounds = pd.concat(
-        [
-            rounds_of("a", [10, 20], [0.5, 0.7]),
-            rounds_of("b", [15, 30, 100, 200], [0.1, 0.6, 0.8, 0.75]),
-            rounds_of("c", [300, 900], [0.2, 0.9]),
-        ]
-    )
-    led = leaders(budgets(rounds, higher=True), higher=True)
-    assert led == [(10, 20, "a"), (100, 200, "b"), (900, 900, "c")]
-    lines = plot.budget(rounds).lines
-    assert [line.get_xdata()[-1] for line in lines] == [20, 200, 900]
 
 
 def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
@@ -159,16 +122,3 @@ def test_tables_name_the_methods(both: Results) -> None:
     assert r"gradient\_dropping & 1 & 0.1" in table(both.runs, "latex")
     single = runs_of([make_cell(1, 1, 0.9), make_cell(1, 0.1, 0.8, method="q(8, 0.1)")])
     assert "method" not in summary_texts(single)[0]
-
-
-@pytest.mark.slow
-def test_files_embed_their_fonts_and_are_the_same_each_time(both: Results, tmp_path: Path) -> None:
-    for name in ("x.pdf", "y.pdf", "x.svg", "y.svg"):
-        plot.save(plot.curves(both.rounds), tmp_path / name)
-    page = (tmp_path / "x.pdf").read_bytes()
-    assert b"/FontFile2" in page and b"/Type3" not in page
-    assert page == (tmp_path / "y.pdf").read_bytes()
-    assert (tmp_path / "x.svg").read_bytes() == (tmp_path / "y.svg").read_bytes()
-    fedsim.plot.pareto(both.runs).savefig(tmp_path / "z.pdf")  # as users save
-    assert b"/Type3" not in (tmp_path / "z.pdf").read_bytes()
-    assert fedsim.plot.pareto(both.runs)._repr_png_().startswith(b"\x89PNG")

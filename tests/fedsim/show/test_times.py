@@ -9,7 +9,6 @@ import pytest
 from fedsim import load
 from fedsim.network import parse
 from fedsim.network.pricing import PRICED_COLUMNS, SECONDS
-from fedsim.show import times
 from fedsim.show.times import priced, times_over_bandwidths, to_target
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import CLIENTS, TOPK, make_run, make_sweep
@@ -40,19 +39,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     clients_of(root / "a", 0)
     clients_of(root / "b", 320_000)
     return root / "a", root / "b"
-
-
-@pytest.mark.slow
-def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) -> None:
-    """What is computed for all rates at once is what each network gives, with a shared link too."""
-    results, rates = load(*folders), (1e4, 1e6, 1e8)
-    for more in ("", ", server_up=50kbit"):
-        lines = times_over_bandwidths(results, parse(f"compute=10ms{more}"), 0.9, rates)
-        for place, rate in enumerate(rates):
-            rounds = priced(results, parse(f"up={rate:g}bit, down={rate:g}bit, compute=10ms{more}"))
-            wanted = to_target(rounds, 0.9).set_index(times.CELL)["target_seconds"]
-            cells = pd.MultiIndex.from_frame(lines.cells)
-            assert lines.seconds[:, place] == pytest.approx(wanted.loc[cells].to_numpy())
 
 
 @pytest.mark.slow

@@ -225,11 +225,6 @@ def test_the_brightest_cell_has_the_least_where_less_is_better(column: str) -> N
         assert shown.shades.ticks(column)[0][1] == "100 bit"
 
 
-def test_delays_have_lines_of_their_own() -> None:
-    """Of several methods the marker tells the method: of the delay only the line is left."""
-    assert len({*map(str, paper._LINES)}) == 8
-
-
 def test_numbers_without_end_are_written() -> None:
     assert units.averaged(inf, nan, "perplexity") == "inf"
     assert units.averaged(3.3e199, inf, "perplexity") == "3.3e+199 ± inf"

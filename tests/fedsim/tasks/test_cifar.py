@@ -11,15 +11,11 @@ import pytest
 import torch
 
 from compressors import derive
-from fedsim import RunConfig, run
 from fedsim.ground.errors import DataError
-from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
 from fedsim.tasks.pack_cifar import pack, pack_command, read_source
 from tests.support.images import arrays
-from tests.support.realdata import folder_with
-from tests.support.runs import assert_same
 
 
 @pytest.fixture
@@ -208,44 +204,3 @@ def test_a_batch_follows_from_its_generator_alone() -> None:
     third, _ = draw(index, torch.Generator().manual_seed(derive(0, "step", 1, 3)))
     assert torch.equal(first, other) and not torch.equal(first, third)
     assert y.tolist() == [4, 9, 2]
-
-
-@pytest.mark.slow
-def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path) -> None:
-    config = RunConfig.of(
-        task="cifar_resnet20",
-        method="sbc(0.05)",
-        temporal=1,
-        iterations=2,
-        clients=2,
-        batch_size=4,
-        data=str(folder),
-        keep_payloads=True,
-    )
-    run(config, tmp_path / "one")
-    run(config.but(workers=2), tmp_path / "two")
-    assert_same(tmp_path / "one", tmp_path / "two")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cifar_resnet8", "cifar_resnet20"])
-def test_resnets_learn_on_real_images(name: str, tmp_path: Path) -> None:
-    """The strips of ../shared, packed as docs/tasks.md says."""
-    packed = tmp_path / "cifar10.npz"
-    assert pack_command([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
-    task, data = get_task(name), cifar.load_cifar(tmp_path)
-    assert (len(data.train_x), len(data.test_x)) == (50_000, 10_000)
-    assert torch.bincount(data.train_y).tolist() == [5_000] * 10
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = task.model(data).train()
-    optimizer, losses = task.optimizer(model.parameters()), []
-    for step in range(30):
-        generator = torch.Generator().manual_seed(step)
-        x, y = data.batch(torch.randint(0, 50_000, (64,), generator=generator), generator)
-        optimizer.zero_grad()
-        loss = task.loss(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert sum(losses[-5:]) / 5 < sum(losses[:5]) / 5 - 0.2

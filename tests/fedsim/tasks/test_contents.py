@@ -21,10 +21,8 @@ from fedsim import sweep as sweep_over
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import DataError
-from fedsim.runs.sweep import run_cells
 from fedsim.settings import contents
 from fedsim.settings.config import from_toml
-from fedsim.settings.grids import Cell
 from fedsim.settings.masks import resolve_masking
 from fedsim.tasks import datacache
 from fedsim.tasks.data import datafiles, samples
@@ -160,15 +158,6 @@ def test_an_edit_between_two_sweeps_is_told_in_a_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["a module beside it", "its table"])
-def test_without_a_folder_it_is_trained_anew(what: str, typed: Typed, no_page: None) -> None:
-    assert sweep(typed, "--json").code == 0
-    edit(*EDITS[what][1])
-    assert sweep(typed, "--json").code == 0
-    assert len([*Path("fedsim-results").iterdir()]) == 2
-
-
-@pytest.mark.slow
 def test_one_folder_s_runs_are_compared(typed: Typed, no_page: None) -> None:
     """A folder may come from anywhere: what two commands left is put together by hand."""
     assert sweep(typed).code == 0
@@ -183,18 +172,6 @@ def test_one_folder_s_runs_are_compared(typed: Typed, no_page: None) -> None:
         file.write_text(file.read_text().partition("[content")[0])
     with pytest.raises(UsageError, match="parameters is 12 in the one and 22 in the other"):
         fedsim.load("out")
-
-
-@pytest.mark.slow
-def test_what_failed_begins_again_after_an_edit(typed: Typed, no_page: None) -> None:
-    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
-    run(config, "out", progress=False)
-    (Path("out") / "summary.json").unlink()  # as if it had been killed before a checkpoint
-    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
-    said = typed(
-        "run", "--task", "task.py:CSV", "--method", "raw", "--temporal", "2", "--out", "out"
-    )
-    assert said.code == 0, said.err
 
 
 @pytest.mark.slow
@@ -222,38 +199,6 @@ def test_moving_unchanged_files_changes_nothing(typed: Typed, no_page: None) -> 
     kept = {name for name in cells if not name.endswith("config.toml")}
     assert {name: now[name] for name in kept} == {name: cells[name] for name in kept}
     assert [*fedsim.load("out").runs["label"].unique()] == ["raw"]
-
-
-@pytest.mark.slow
-def test_a_folder_of_before_goes_on_and_says_so_once(typed: Typed, no_page: None) -> None:
-    assert sweep(typed, "--json", temporal="2,5").code == 0
-    (out,) = Path("fedsim-results").iterdir()
-    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=1, data="data")
-    out = out.rename(out.parent / f"mine-raw-{config.digest_of(files=False)}")  # as it was called
-    for file in out.glob("cells/*/config.toml"):
-        file.write_text(file.read_text().partition("[content")[0])
-    said = sweep(typed, "--json", temporal="2,5")
-    assert said.code == 0 and said.err == ""
-    lines = [r for r in said.out.splitlines() if r]
-    assert f'"out": "{out}"' in lines[-1]
-    assert contents.recorded_content(out / "cells" / "n2-p1-s0")["task"]
-    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
-    refused(sweep(typed, "--out", str(out), temporal="2,5"), "or a module that it imports")
-
-
-@pytest.mark.slow
-def test_the_line_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
-    cells = [Cell(f"s{seed}", config.but(seed=seed)) for seed in range(2)]
-    run_cells(cells, "out", progress=False)
-    for file in Path("out").glob("cells/*/config.toml"):
-        file.write_text(file.read_text().partition("[content")[0])
-    caplog.clear()
-    run_cells(cells, "out", progress=False)
-    (line,) = caplog.messages
-    assert "and 1 more: it has no digests of these files" in line and "task mine" in line
-    run_cells(cells, "out", progress=False)
-    assert len(caplog.messages) == 1
 
 
 @pytest.mark.slow
@@ -536,23 +481,3 @@ def test_strategies_of_one_name_in_python_are_not_one_cell() -> None:
     grid = SweepConfig.of(temporal=[2], method="raw", vary={"strategy": [k() for k in kinds]})
     with pytest.raises(UsageError, match="is the name of two"):
         sweep_over(grid, "out")
-
-
-@pytest.mark.slow
-def test_a_sweep_over_strategies_of_one_name_goes_on(typed: Typed, no_page: None) -> None:
-    for folder, text in (("a", STRATEGY), ("b", STRATEGY + "# other\n")):
-        Path(folder).mkdir()
-        Path(folder, "mine.py").write_text(text)
-    more = ("--out", "out", "--iterations", "4", "--vary")
-    assert sweep(typed, *more, "strategy=a/mine.py:Mine").code == 0
-    before = files(Path("out/cells"))
-    assert len({Path(file).parts[0] for file in before}) == 1
-    said = sweep(typed, *more, "strategy=a/mine.py:Mine,b/mine.py:Mine")
-    now = files(Path("out/cells"))
-    assert said.code == 0 and before.items() <= now.items(), said.err
-    assert len({Path(file).parts[0] for file in now}) == 2
-    Path("a").rename("d")  # under another path it is the same cell
-    said = sweep(typed, *more, "strategy=d/mine.py:Mine,b/mine.py:Mine")
-    there = files(Path("out/cells"))
-    assert said.code == 0 and there.keys() == now.keys(), said.err
-    assert all(there[f] == now[f] for f in now if not f.endswith("config.toml"))

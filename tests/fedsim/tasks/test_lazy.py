@@ -117,20 +117,6 @@ def test_memory_does_not_grow_with_the_data_set() -> None:
     assert found and int(found[1]) < 225, done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.processes
-@pytest.mark.parametrize("kind", ["images", "sentences"])
-def test_it_runs_as_a_flower_app(kind: str, tmp_path: Path) -> None:
-    """Flower's simulation, in processes that read the data themselves, sends the same bits."""
-    if kind == "images":
-        task = folder_task(folder(tmp_path / "images", 60), lazy=True)
-    else:
-        task = from_torch(Sentences, 0.25, Encoder, name="films", lazy=True)
-    one = ran(tmp_path / "one", task, keep_payloads=True)
-    other = ran(tmp_path / "other", task, keep_payloads=True, engine="flower", workers=2)
-    assert_same(one, other)
-
-
 def test_padded_batches_train_through_a_loader(tmp_path: Path) -> None:
     """Each batch has a length of its own; what a sentence comes to does not depend on it."""
     uneven, even = (Sentences(120, padded) for padded in (False, True))

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim import DataError, RunConfig
-from fedsim.federation.clientdata import ClientData
-from fedsim.federation.evaluation import evaluate
-from fedsim.federation.trainer import Trainer
+from fedsim import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data.recommend import UserItems, interactions
 from fedsim.tasks.ncf import NeuMF, hits
-from tests.support.realdata import folder_with
 
 # User 7 rates items 10, 30, 20 in this order of time; user 9 items 20, 40 at the same time.
 RATINGS = np.array([[9, 20, 5], [7, 20, 3], [7, 10, 1], [7, 30, 2], [9, 40, 5]])
@@ -129,18 +125,3 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(DataError, match="task ncf: .*ratings.dat is not a table of user, item"):
             get_task("ncf").load(tmp_path, False)
-
-
-@pytest.mark.slow
-def test_movielens_is_learnt() -> None:
-    """60 iterations of one client: a guess hits one in ten."""
-    folder = folder_with("ml-latest-small")
-    config = RunConfig.of(task="ncf", clients=1, data=str(folder), batch_size=300)
-    federation = ClientData.of(config)
-    assert "100,836 ratings, 610 users, 9,724 items" in federation.data.source
-    torch.set_num_threads(1)
-    trainer = Trainer(config, federation)
-    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    assert evaluate(trainer, weights).metric < 0.2
-    update = trainer.train(0, weights, {}, 0, 60).update
-    assert evaluate(trainer, {n: x + update[n] for n, x in weights.items()}).metric > 0.45

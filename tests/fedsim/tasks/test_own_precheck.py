@@ -322,16 +322,3 @@ def test_other_data_are_tried_too(make_task: Any, tmp_path: Path) -> None:
     (tmp_path / "a" / "width").write_text("5 ")
     with pytest.raises(UsageError, match="of build's model, fails on a batch"):
         precheck.check_trainable(config)
-
-
-def test_another_device_is_tried_too(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, tried = RunConfig.of(task=make_task(), method="raw"), list[str]()
-    monkeypatch.setattr(precheck, "_trainer", lambda config: tried.append(config.machine.device))
-    for part in ("_one_step", "_one_score"):
-        monkeypatch.setattr(precheck, part, lambda trainer: None)
-    monkeypatch.setattr(precheck.isolation, "check_isolation", lambda config: None)
-    monkeypatch.setattr(precheck.memories, "check_growth", lambda config: None)
-    monkeypatch.setattr(precheck.stackable, "check_stack", lambda config: None)
-    for device in ("cpu", "meta", "cpu"):
-        precheck.check_trainable(config.but(device=device))
-    assert tried == ["cpu", "meta"]

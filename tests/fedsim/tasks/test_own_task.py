@@ -19,15 +19,14 @@ from fedsim import (
     Task,
     UsageError,
     run,
-    sweep,
 )
 from fedsim.federation.clientdata import ClientData
-from fedsim.settings.config import from_toml
 from fedsim.tasks.base import correct, cross_entropy
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
+
 PAGE, CSV, _ = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 TASK, USE = PAGE.split("result = ")
 
@@ -46,17 +45,6 @@ def test_the_page_needs_less_than_40_lines() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_learns_it(spirals: Task, tmp_path: Path) -> None:
-    config = RunConfig(task=spirals, method="sbc(0.05)")
-    summary = run(config, tmp_path).summary
-    assert summary["task"] == "spirals"
-    assert summary["metric"] > 0.9  # a coin has 0.5
-    assert summary["data_source"] == "spirals, made up"
-    assert from_toml(tmp_path / "config.toml").digest == config.digest
-    assert run(config, tmp_path).summary == summary  # done already
-
-
-@pytest.mark.slow
 def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
     table = np.random.default_rng(1).normal(size=(500, 3))
     table[:, 2] = table[:, 0] > table[:, 1]
@@ -69,15 +57,6 @@ def test_the_page_reads_a_file(spirals: Task, tmp_path: Path) -> None:
     task = replace(spirals, load=names["load"])
     config = RunConfig.of(task=task, data=str(tmp_path), method="sbc(0.1)", iterations=200)
     assert run(config, tmp_path / "out").summary["metric"] > 0.9
-
-
-@pytest.mark.slow
-def test_a_sweep_takes_it(spirals: Task, tmp_path: Path) -> None:
-    grid = SweepConfig.of(task=spirals, temporal=[10], gradient=[0.1], method="sbc", iterations=20)
-    cells = sweep(grid, tmp_path)
-    assert [cell["task"] for cell in cells] == ["spirals", "spirals"]
-    assert 'task = "spirals"' in (tmp_path / "sweep.toml").read_text()
-    assert [cell["metric"] for cell in sweep(grid, tmp_path)] == [c["metric"] for c in cells]
 
 
 def test_a_name_is_enough_once_it_is_in_the_table(spirals: Task) -> None:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,25 +273,3 @@ assert not constants.HF_HUB_OFFLINE  # a caller may ask the hub afterwards
 """
     environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-
-
-@pytest.mark.slow
-def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
-    code = (
-        "import numpy as np; from fedsim.tasks.data.partition import split;"
-        "labels = np.random.default_rng(0).integers(0, 10, 1003);"
-        "print([int(part.sum()) for part in split(labels, 4, 'dirichlet(0.3)', 7)])"
-    )
-    here = [int(part.sum()) for part in split(LABELS, 4, "dirichlet(0.3)", 7)]
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).resolve().parents[3],
-        check=True,
-    )
-    assert done.stdout.strip() == str(here)
-    assert done.stderr == ""
-    assert not (tmp_path / "hf").exists()

@@ -21,7 +21,6 @@ from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
 
-
 # ---- the model
 
 
@@ -189,29 +188,3 @@ def test_windows_belong_to_who_speaks() -> None:
     text = "Act I.\n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!\n\nROMEO.\nShe speaks.\n"
     owners = chars.roles(text, len(text) // 5, 5).tolist()  # no name, JULIET, ROMEO: 0, 1, 2
     assert owners == [0, 0, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2]
-
-
-@pytest.mark.slow
-def test_characters_are_learnt() -> None:
-    """150 iterations of one client: far below what the frequencies of characters tell (3.33)."""
-    folder = folder_with("shakespeare")
-    config = RunConfig.of(task="char_lstm", clients=1, data=str(folder), test_samples=5)
-    federation = ClientData.of(config)
-    counts = federation.data.train_y.flatten().bincount().double()
-    unigram = -float((counts / counts.sum() * (counts / counts.sum()).log()).nansum())
-    assert 3.2 < unigram < 3.5
-    torch.set_num_threads(1)
-    trainer = Trainer(config, federation)
-    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    update = trainer.train(0, weights, {}, 0, 150).update
-    score = evaluate(trainer, {n: x + update[n] for n, x in weights.items()})
-    assert score.loss < unigram - 0.4
-
-
-@pytest.mark.slow
-def test_wikitext_2() -> None:
-    data = get_task("word_lstm").load(folder_with("wikitext-2"), False)
-    assert data.source.startswith("wikitext-2, 2,088,628 training words, 10,000 distinct")
-    assert data.train_x.shape == (2_088_627 // 35, 35)
-    assert data.test_x.shape == (245_569 // 350, 350)
-    assert int(data.train_y.max()) == 9999

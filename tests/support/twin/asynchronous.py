@@ -199,6 +199,7 @@ class Asynchronous(Federation):
         """A row: as many updates as a cohort has."""
         begin, rows, orders = self.clock.now, [], []
         self.told_samples = self.sampler.tell() if number == 1 else 0
+        self.unlisted_joules = sum(self.tells_samples().values()) if self.told_samples else 0.0
         self.look(number)
         if number == 1 and self.settings.get("availability") is None:
             everybody = range(len(self.clients))

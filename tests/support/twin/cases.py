@@ -54,6 +54,8 @@ SAMPLED = 3_000_000
 """Cases from this number on have a sampler, and mostly a cohort that it draws."""
 POWERED = 4_000_000
 """Cases from this number on have energy in their network, and mostly batteries or a limit."""
+SLOTTED = 6_000_000
+"""Cases from this number on have slots; every second has secure aggregation, too."""
 INSIDE = tuple(name for name in dict.fromkeys(STRATEGIES) if name not in GRADIENTS)
 
 
@@ -178,6 +180,29 @@ class Drawn:
     def dropout(self) -> None:
         self.settings["dropout"] = self.one(0.2, "before=0.1, after=0.2", "before=0, after=0.4")
 
+    def slots(self) -> None:
+        """Time division; and what the sampler asks for costs energy."""
+        self.needs_network()
+        self.settings["availability"] = self.one(
+            "slots(2, 0.7s)", "slots(3, 410ms)", "slots(1, 1s)"
+        )
+        if self.settings["strategy"] != "sharded" and self.rng.random() < 0.3:
+            self.settings["sampler"] = "weighted(samples)"
+            self.settings["network"] = f"{self.one(*RATES)}, {self.one(*ENERGIES)}"
+
+    def masked(self) -> None:
+        """Secure aggregation of few bits: a step is far above the roundings of float32."""
+        bits, p = self.one(3, 4, 5), self.one(1.0, 1.0, 0.5)
+        weighted = self.rng.random() < 0.5
+        weight, modulus = (5, 24) if weighted else (0, 16)
+        self.settings |= {
+            "strategy": self.one("secagg", "secagg(0)", "secagg(0.3)"),
+            "method": f"secagg({bits}, {self.one(0.2, 0.5)}, {modulus}, {p}, {weight})",
+        }
+        self.settings.pop("gradient", None)
+        if weighted:
+            self.settings |= {"weighting": "samples", "partition": "linear"}
+
     def late(self) -> None:
         self.settings["late"] = self.one("hold", "drop", "count")
 
@@ -194,6 +219,8 @@ class Drawn:
             s["network"] = s["network"].replace(LINKS[0], LINKS[1])  # else roundings order updates
         if s["strategy"] in ADAPTIVE and "topk" in s.get("downlink", ""):
             s["downlink"] = "float32"  # their steps are alike, and roundings choose the largest
+        if s["strategy"].startswith("secagg") and "topk" in s.get("downlink", ""):
+            s["downlink"] = "float32"  # multiples of a step are alike in magnitude
         if s["strategy"] == "sharded" and "topk" in s.get("downlink", ""):
             s["method"] = self.one(*DENSE)  # else a part has changed by roundings alone
             s.pop("gradient", None)
@@ -290,15 +317,21 @@ def case(number: int, folder: Path) -> dict[str, Any]:
     """The settings of a case, as ``RunConfig`` takes them; its files go into a folder."""
     from tests.support.twin.triples import TRIPLES, triple
 
-    if number >= TRIPLES:
+    if TRIPLES <= number < SLOTTED:
         return triple(number - TRIPLES, folder)
     for attempt in range(1_000):
         drawn = Drawn(np.random.default_rng([20_24, number, attempt]), folder)
         sampled, powered = SAMPLED <= number < POWERED, number >= POWERED
         inside, epochs = COMPOSED <= number < SAMPLED, EPOCHS <= number < SAMPLED
+        slotted, masked = number >= SLOTTED, number >= SLOTTED and number % 2 == 1
+        sampled, powered = sampled and not slotted, powered and not slotted
         whole = not (sampled or powered)
         strategies = tuple(name for name in STRATEGIES if name != "sharded" or whole)
-        drawn.base(INSIDE if inside else strategies)
+        drawn.base(("dsgd",) if masked else INSIDE if inside else strategies)
+        if slotted:
+            drawn.slots()
+        if masked:
+            drawn.masked()
         if TIMED <= number < SAMPLED:
             drawn.seconds()
         elif epochs:
@@ -308,6 +341,8 @@ def case(number: int, folder: Path) -> dict[str, Any]:
         if sampled:
             drawn.sampler()
         pool = POOLS.get(drawn.settings["strategy"], FEATURES)
+        if slotted:
+            pool = tuple(name for name in pool if name not in ("network", "availability"))
         if powered:
             drawn.energy()
             pool = tuple(name for name in pool if name != "network")

@@ -21,6 +21,9 @@ class Availability:
             self.share = 1.0
         elif str(text).startswith("onoff"):
             self._on_off(*map(number, call(str(text))[1]))
+        elif str(text).startswith("slots"):
+            slots, seconds = map(number, call(str(text))[1])
+            self.steps = {c: Steps(slot(c, int(slots), seconds)) for c in self.everybody}
         elif Path(str(text)).exists():
             rows = table(str(text), "available")
             self.steps = {c: Steps(rows[None if None in rows else c]) for c in self.everybody}
@@ -69,6 +72,11 @@ class Availability:
             return min(s.next(time) for s in self.steps.values())
         assert self.states is not None
         return min((t for s in self.states.values() for t, _ in s if t > time), default=math.inf)
+
+
+def slot(client: int, slots: int, seconds: float) -> list[tuple[float, ...]]:
+    """A client's rows of a frame: it is there in slot ``client`` modulo their number."""
+    return [(k * seconds, float(k == client % slots)) for k in range(slots)]
 
 
 def leaving(text: Any) -> tuple[float, float]:

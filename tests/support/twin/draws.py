@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from compressors import derive
+from compressors.base import tensor_seed
+from compressors.kernels.noise import words
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Batches, build_model
 from fedsim.network.availability import shuffle
@@ -112,6 +114,17 @@ class Draws:
         """A sampler's lot of every client in a draw, exponentially distributed."""
         generator = np.random.default_rng([derive(self.seed, "sampler", number), 0])
         return generator.exponential(size=self.clients)
+
+    def noise(self, client: int, round_number: int, entries: int) -> np.ndarray:
+        """In [0, 1) per entry: how a client's fixed point is rounded in a round."""
+        seed = tensor_seed(derive(self.seed, "uplink", client, round_number), 0)
+        return words(seed, np.arange(entries)) / 2.0**32
+
+    def travels(self, round_number: int, count: int, entries: int) -> np.ndarray:
+        """So many places among the entries, the same for all clients of a round, ascending."""
+        seed = derive(self.seed, "secagg", round_number)
+        lots = words(seed, np.arange(entries)).astype(np.int64)
+        return np.sort(np.argsort(lots, kind="stable")[:count])
 
     def coin(self, round_number: int, p: float) -> bool:
         """MARINA's coin of a round: whether it is dense."""

@@ -14,12 +14,13 @@ from tests.support.twin.clock import Clock
 from tests.support.twin.cohort import Availability, leaving
 from tests.support.twin.downlink import Downlink
 from tests.support.twin.draws import Draws
+from tests.support.twin.keys import Keys, Pair
 from tests.support.twin.ledger import PARTS, Result, blank
 from tests.support.twin.messages import Message, Method
 from tests.support.twin.network import SAME, Network, call, number
 from tests.support.twin.orders import Order, Told, controller, cosine
 from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
-from tests.support.twin.samplers import Sampler
+from tests.support.twin.samplers import TOLD, Sampler
 
 NEWS = 8  # bits that say which update of a client was taken last
 
@@ -76,6 +77,9 @@ class Federation:
         given = get("sampler") or "uniform"
         self.sampler = Sampler(given, self.draws, self.clock, sum(tensors))
         self.told_samples = 0  # bits, of the round
+        self.unlisted_joules = 0.0  # that the round's clients did not spend
+        self.with_model = 0  # bits that travel with the model, of secure aggregation
+        self.exchanged: dict[int, float] = {}  # joules of its other exchanges, by client
         self.bound = get("max_norm") or math.inf
         self.deadline = number(str(get("deadline") or "inf"))
         self.late = get("late", "hold")
@@ -95,7 +99,8 @@ class Federation:
         if self.controller is not None and self.unlike:
             self.controller.steps_of = self.steps_of
         self.behind = 0.0  # iterations behind used updates, of epochs: the mean of each round's
-        self.last: dict[int, tuple[int, int]] = {}  # bits and entries of a client's last message
+        # of a client's last message, without what it reports: bits and entries
+        self.last: dict[int, tuple[int, int]] = {}
         self.at_work: list[Exchange] = []
         self.too_late: list[Exchange] = []  # came as the round before ended, and were not taken
         self.iteration = 0
@@ -124,6 +129,7 @@ class Federation:
         else:
             self.result.model = self.server.model[:ENTRIES]
             scored.add(len(self.result.rounds))
+        self.result.by_rounding |= self.rule.by_rounding
         every = self.settings.get("evaluate_every") or 1
         if not self.unlike:
             self.result.score_only(scored, every * self.settings["temporal"])
@@ -147,6 +153,8 @@ class Federation:
     def spend(self, client: int, joules: float) -> None:
         """A client has spent so much; its battery may be empty now."""
         self.spent[client] += joules
+        if client in self.empty:
+            return
         if self.spent[client] >= self.clock.network.joules["battery"][client]:
             self.empty.append(client)
 
@@ -172,10 +180,17 @@ class Federation:
         late, self.too_late = self.too_late, []  # these are charged in this round
         free, came = self.wait_for_clients(number, late)
         self.told_samples = self.sampler.tell() if number == 1 else 0
+        told = self.tells_samples() if self.told_samples else {}
         asked = self.whom(number, self.settings.get("ask") or self.cohort, free)
         if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
             return False
+        keys = Keys.of(self.settings, len(asked))
+        if keys is not None and len(asked) < keys.threshold:
+            return False
         orders = self.orders(asked, number, self.clock.now)
+        for pair in keys.before if keys is not None else []:
+            late += self.all_exchange(asked, pair)
+        self.with_model = 0 if keys is None else keys.shares
         leaving = self.draws.dropout(number)
         self.rule.begin(number)
         now = [self.ask(self.clients[c], orders[c], leaving[c], rows) for c in asked]
@@ -193,12 +208,51 @@ class Federation:
             self.takes(exchange)
         if len(taken) < self.least and not (self.may_be_empty and not taken):
             return False
+        if keys is not None:
+            if len(taken) < keys.threshold:
+                return False
+            self.too_late += self.all_exchange([e.client.number for e in taken], keys.after)
+            for exchange in now:
+                keys.book(exchange.row, exchange in taken)
+        for client in asked:
+            rows[client]["energy_joules"] += self.exchanged.pop(client, 0.0)
         for exchange in late + now:
             exchange.row |= self.seconds(exchange, begin)
+        for client in told.keys() & rows.keys():
+            rows[client]["energy_joules"] += told.pop(client)
+        self.unlisted_joules = sum(told.values())
         self.apply(taken, number)
         self.record(number, begin, orders, rows, taken)
         self.sampler.losses |= {e.client.number: e.loss for e in taken}
         return True
+
+    def all_exchange(self, clients: list[int], pair: Pair) -> list[Exchange]:
+        """Bits down and up between the server and clients; all wait for the last.
+
+        Returns what came of earlier rounds in the meantime, which is too late.
+        """
+        down, up = pair
+        if not self.settings.get("network"):
+            return []
+        works = [self.clock.send(c, down, 0, up) for c in clients]
+        come: list[Exchange] = []
+        while not all(work.over for work in works):
+            come += self.go_on(math.inf)
+        for exchange in come:
+            self.refuse(exchange)
+        for client in clients:
+            joules = self.clock.network.request(client, down, None, up)
+            self.spend(client, joules)
+            self.exchanged[client] = self.exchanged.get(client, 0.0) + joules
+        return come
+
+    def tells_samples(self) -> dict[int, float]:
+        """What each client spends to tell its number of samples."""
+        joules = {}
+        for c in range(len(self.clients)):
+            joules[c] = self.clock.network.request(c, 0.0, None, TOLD)
+            self.spend(c, joules[c])
+        return joules
 
     def whom(self, number: int, count: int, free: list[int]) -> list[int]:
         """Whom of those who can be asked the round asks."""
@@ -281,8 +335,9 @@ class Federation:
             if chance < self.before + self.after:
                 exchange.leaves, up = True, None
                 row["lost"] += self.is_lost(client)
-        exchange.work = self.clock.send(client.number, wire + order.bits, iterations, up)
-        joules = self.clock.network.request(client.number, wire + order.bits, iterations, up)
+        down = wire + order.bits + self.with_model
+        exchange.work = self.clock.send(client.number, down, iterations, up)
+        joules = self.clock.network.request(client.number, down, iterations, up)
         row["energy_joules"] = joules
         self.spend(client.number, joules)
         return exchange
@@ -375,7 +430,7 @@ class Federation:
         row["up_wire_bits"] = message.wire + exchange.order.report
         row["up_content_bits"] = message.content
         row["up_report_bits"] = exchange.order.report
-        self.last[client.number] = (row["up_wire_bits"], int(message.sent.sum()))
+        self.last[client.number] = (message.wire, int(message.sent.sum()))
         row["up_sent"] = int(message.sent.sum())
 
     def seconds(self, exchange: Exchange, begin: float) -> dict[str, float]:
@@ -438,7 +493,7 @@ class Federation:
             self.iteration += n
         loss = self.rule.loss(self.server.model)
         row |= {"iteration": self.iteration, "metric": loss, "loss": loss}
-        row |= {"up_sampler_bits": self.told_samples}
+        row |= {"up_sampler_bits": self.told_samples, "unlisted_joules": self.unlisted_joules}
         row |= {"sim_seconds": self.clock.now - begin, "sim_end_seconds": self.clock.now}
         return self.result.add(row, rows, len(self.clients))
 

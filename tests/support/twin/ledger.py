@@ -13,7 +13,7 @@ MEANS = ("train_loss", *(f"sim_{part}_seconds" for part in PARTS))  # over the c
 SUMS = (
     "failures", "failed_up_bits", "returned", "lost", "late", "up_wire_bits", "up_content_bits",
     "up_report_bits", "up_sent", "down_wire_bits", "down_content_bits", "down_order_bits",
-    "down_news_bits", "energy_joules",
+    "down_news_bits", "energy_joules", "up_key_bits", "down_key_bits",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class Result:
         asked = [r for r in rows if r.get("asked", True)]
         row |= {"clients": len(used), "absent": 0}
         row |= {name: sum(r[name] for r in rows) for name in SUMS}
+        row["energy_joules"] += row.pop("unlisted_joules")
         row["up_wire_bits"] += row["up_sampler_bits"]
         row |= {name: np.mean([r[name] for r in used]) if used else math.nan for name in MEANS}
         for name in (*SUMS, "up_sampler_bits"):  # bits of a client of every round

@@ -11,6 +11,7 @@ import numpy as np
 from tests.support.twin import task
 from tests.support.twin.client import Client, Training
 from tests.support.twin.draws import Draws
+from tests.support.twin.keys import FixedPoint
 from tests.support.twin.messages import Method
 from tests.support.twin.network import call
 
@@ -31,6 +32,7 @@ class Mean:
     """dsgd: the model moves by the mean of the clients' updates."""
 
     tensors: Sequence[int] = task.TENSORS  # what travels
+    by_rounding = False  # whether roundings of float32 decided what was sent
 
     def __init__(
         self, settings: dict[str, Any], training: Training, draws: Draws, known: Sequence[str]
@@ -135,6 +137,29 @@ class Krum(Mean):
             far = [((one.seen - u.seen) ** 2).sum() for j, u in enumerate(uplinks) if j != k]
             scores.append(sum(sorted(far)[: m - f - 2]))
         return uplinks[int(np.argmin(scores))].seen
+
+
+class SecAgg(Mean):
+    """Bonawitz et al. 2017: the mean, or that by samples, of fixed point (docs/secagg.md)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.round, self.sent = 0, list[FixedPoint]()  # in the round
+
+    def begin(self, number: int) -> None:
+        self.round, self.sent = number, []
+
+    def work(
+        self, client: Client, model: np.ndarray, n: int, first: int
+    ) -> tuple[np.ndarray, float]:
+        fixed = FixedPoint(self.settings["method"], self.draws, client.number, self.round)
+        client.method = fixed
+        self.sent.append(fixed)
+        return client.train(model, n, first)
+
+    def change(self, model: np.ndarray, uplinks: Sequence[Uplink], number: int, first: int) -> Any:
+        self.by_rounding |= any(fixed.near for fixed in self.sent)
+        return self.mean(uplinks)
 
 
 class Nesterov(Mean):
@@ -325,6 +350,7 @@ class Marina(Gradients):
 
 RULES: dict[str, type[Mean]] = {
     "dsgd": Mean,
+    "secagg": SecAgg,
     "fedbuff": Mean,
     "fedasync": Mean,
     "nesterov": Nesterov,

@@ -83,11 +83,6 @@ def test_sizes_and_shares_by_chance(seed: int) -> None:
     agree(parts, float(rng.uniform(0.001, 0.9)), 1 + seed % 2)
 
 
-@pytest.mark.slow
-def test_two_hundred_tensors_at_once() -> None:
-    agree([normal(n) for n in RNG.integers(1, 300, 200)], 0.05, 2)
-
-
 SMALL = {
     "_SAMPLE": 16,
     "_GROUP": 64,

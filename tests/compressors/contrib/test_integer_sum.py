@@ -1,0 +1,186 @@
+"""Integer sums of powers of two against Python's own integers and fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import Natural, Switch
+from compressors.bits import BitWriter
+from compressors.contrib.integer_sum import _nearest
+from compressors.parts import Place
+from tests.support.generators import DEVICES, whole_numbers
+
+every_device = pytest.mark.parametrize("device", DEVICES)
+PLACE = Place(None, torch.Size([300]))
+
+
+def messages(natural: Natural, clients: int) -> list[Tensor]:
+    """Codes of several clients' updates, of size 300 and around 1."""
+    return [
+        natural.quantize(whole_numbers(300, c) / 2048, PLACE, BitWriter(), seed=c).codes
+        for c in range(clients)
+    ]
+
+
+def exactly(updates: list[Tensor], low: int) -> list[int]:
+    """The sum in units of 2**low, in fractions: must come out whole."""
+    columns = zip(*(u.tolist() for u in updates), strict=True)
+    sums = [
+        sum((Fraction(v) for v in column), Fraction(0)) / Fraction(2) ** low for column in columns
+    ]
+    assert all(s.denominator == 1 for s in sums)
+    return [int(s) for s in sums]
+
+
+@every_device
+@pytest.mark.parametrize(
+    ("natural", "width"),
+    [
+        (Natural(5, 0), 32),
+        (Natural(5, -3, "nearest"), 32),
+        (Natural(4, 2), 32),
+        (Natural(2, 0), 32),
+        (Natural(6, 1), 64),
+        (Natural(5, 0), 64),
+    ],
+)
+def test_the_sum_is_the_exact_integer_sum(natural: Natural, width: int, device: str) -> None:
+    codes = [c.to(device) for c in messages(natural, 13)]
+    switch = Switch.of(natural, width)
+    updates = [natural.decode(c) for c in codes]
+    total = switch.sum(updates)
+    assert total.dtype == (torch.int32 if width == 32 else torch.int64)
+    wanted = exactly(updates, switch.low)
+    assert total.tolist() == wanted
+    assert len(set(wanted)) > 10 or natural.bits == 2
+    scale = 2.0**switch.low
+    expected = [float(np.float32(w) * np.float32(scale)) for w in wanted]  # all below 2**24 bits
+    if max(abs(w) for w in wanted) < 1 << 24:
+        assert switch.to_float(total).tolist() == expected == [w * scale for w in wanted]
+
+
+def test_shapes_are_kept_and_nothing_is_changed() -> None:
+    switch, update = Switch(-3, 3), torch.tensor([[1.0, -8.0], [0.0, 0.125]])
+    kept = update.clone()
+    total = switch.integers(update)
+    assert total.tolist() == [[8, -64], [0, 1]]
+    after = switch.add(total, total)
+    assert after.tolist() == [[16, -128], [0, 2]]
+    assert total.tolist() == [[8, -64], [0, 1]]
+    assert torch.equal(update, kept)
+    assert switch.sum([update.t()]).tolist() == [[8, 0], [-64, 1]]
+    assert switch.integers(torch.tensor([-0.0])).tolist() == [0]
+    assert switch.sum([torch.zeros(0)]).tolist() == []
+
+
+@pytest.mark.parametrize("width", [32, 64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_capacity_is_the_last_sum_that_never_overflows(width: int, sign: int) -> None:
+    """The greatest power of all clients, which is the worst that they can send."""
+    switch = Switch(width - 2 - 3, width - 2, width)  # 2**3 units at most
+    room = (1 << width - 1) - 1
+    assert switch.capacity == room // 8
+    update = torch.tensor([0.0, sign * 2.0**switch.top])
+    total = torch.zeros(2, dtype=switch.integers(update).dtype)
+    total[1] = sign * 8 * (switch.capacity - 1)  # as if all but one had been added
+    full = switch.add(total, switch.integers(update))
+    assert int(full[1]) == sign * 8 * switch.capacity
+    if sign > 0:
+        with pytest.raises(OverflowError, match=rf"entry 1: \d+ \+ 8 .* {width} bits"):
+            switch.add(full, switch.integers(update))
+    else:  # two's complement holds one number more below zero
+        last = switch.add(full, switch.integers(update))
+        assert int(last[1]) == -(1 << width - 1)
+        with pytest.raises(OverflowError, match=rf"at most {switch.capacity} clients"):
+            switch.add(last, switch.integers(update))
+
+
+def test_capacity_by_counting() -> None:
+    switch = Switch(-27, 0)
+    assert switch.capacity == 15
+    update = torch.tensor([0.5, 1.0, -0.25])
+    assert switch.sum([update] * 15).tolist() == [15 << 26, 15 << 27, -15 << 25]
+    with pytest.raises(OverflowError, match="entry 1: 2013265920 \\+ 134217728 does not fit"):
+        switch.sum([update] * 16)
+    assert Switch(-27, 0, 64).sum([update] * 16).tolist() == [1 << 30, 1 << 31, -1 << 29]
+    assert Switch(-30, 0).capacity == 1
+    assert Switch.of(Natural(7, 0), 64).capacity == 1
+
+
+@every_device
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (0.75, "entry 2 is 0.75: it is not a power of two"),
+        (2.0**-4, "entry 2 is 0.0625: it lies outside 2\\*\\*-3 to 2\\*\\*3"),
+        (-(2.0**4), "entry 2 is -16.0: it lies outside"),
+        (2.0**-140, "is not a power of two|lies outside"),
+        (float("inf"), "entry 2 is inf: it lies outside"),
+        (float("nan"), "entry 2 is nan: it is not a power of two"),
+    ],
+)
+def test_what_would_not_be_exact_is_refused(entry: float, why: str, device: str) -> None:
+    values = torch.tensor([[1.0, 0.0], [entry, entry]], device=device)
+    with pytest.raises(ValueError, match=why):
+        Switch(-3, 3).sum([torch.ones(2, 2, device=device), values])
+
+
+def test_codes_outside_the_window_are_refused() -> None:
+    natural, narrow = Natural(5, 0), Switch(-4, 0)
+    codes = messages(natural, 1)[0]
+    assert int(natural.decode(codes).abs().min()) == 0
+    with pytest.raises(ValueError, match="lies outside 2\\*\\*-4"):
+        narrow.integers(natural.decode(codes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ((-3, 3, 16), "width of switch is 16: accumulators have 32 or 64 bits"),
+        ((-28, 3, 32), "low of switch, of 32 bits and top 3 is -28: .* from -27 to 3"),
+        ((4, 3, 32), "low of switch.* is 4"),
+        ((-60, 3, 64), "is -60: .* from -59 to 3"),
+        ((0, 128, 64), "top of switch is 128: .* from -126 to 127"),
+        ((-127, -126, 32), "from -126 to -126"),
+    ],
+)
+def test_bad_switches(settings: tuple[int, int, int], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Switch(*settings)
+
+
+def test_windows_too_wide_for_the_accumulators() -> None:
+    assert (Switch.of(Natural(6, 0)).low, Switch.of(Natural(6, 0)).top) == (-30, 0)
+    for natural, width in ((Natural(7, 0), 32), (Natural(8), 64), (Natural(), 64)):
+        with pytest.raises(ValueError, match="low of switch"):
+            Switch.of(natural, width)
+    with pytest.raises(ValueError, match="no updates"):
+        Switch(-3, 3).sum([])
+
+
+@every_device
+def test_the_way_back_rounds_once(device: str) -> None:
+    """Against fractions: the nearest float32, and the even one of two at equal distance."""
+    near = [(1 << 24) + 1, (1 << 24) + 3, (1 << 62) + (1 << 38), (1 << 62) + (1 << 38) + 1,
+            (1 << 62) + 3 * (1 << 38) - 1, (1 << 53) + (1 << 29), (1 << 53) + (1 << 29) + 1,
+            (1 << 63) - 1, (1 << 40) - 1, 0, 1, (1 << 53) - 1, (1 << 24) - 1]  # fmt: skip
+    numbers = near + [-n for n in near] + [-(1 << 63)]
+    found = _nearest(torch.tensor(numbers, device=device)).tolist()
+    for number, got in zip(numbers, found, strict=True):
+        value = np.float32(got)
+        around = [np.nextafter(value, np.float32(s * np.inf)) for s in (-1, 1)]
+        gap = abs(Fraction(got) - number)
+        others = [abs(Fraction(float(a)) - number) for a in around]
+        assert gap <= min(others), number
+        assert gap < min(others) or int(value.view(np.uint32)) % 2 == 0, number
+
+
+def test_a_sum_beyond_float32_is_refused() -> None:
+    switch = Switch(120, 127)
+    total = switch.sum([torch.tensor([1.0 * 2**120, 2.0**127])])
+    assert switch.to_float(total).tolist() == [2.0**120, 2.0**127]
+    with pytest.raises(OverflowError, match=r"entry 1: 256 \* 2\*\*120 is beyond float32"):
+        switch.to_float(switch.add(total, total))
