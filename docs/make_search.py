@@ -25,8 +25,9 @@ from fedsim.search.curves import read_curve
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN_CODER, point_text
+from fedsim.search.page import SearchResult
 from fedsim.search.picture import chart
-from fedsim.search.search import SearchResult, search
+from fedsim.search.search import search
 from fedsim.settings.grids import Cell
 from fedsim.show.plot.paper import drawn, save
 
