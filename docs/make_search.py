@@ -146,6 +146,10 @@ def picture(out: Path = DOCS / "search-digits.png") -> None:
     trials, ranked = pd.read_csv(DOCS / "search-trials.csv"), finalists()
     goal = Goal(True, "accuracy", budget=BUDGET)
     save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), out)
+    if out == DOCS / "search-digits.png":
+        from make_gallery import small  # which lies beside this file
+
+        small(out, out)
 
 
 def main(out: Path) -> None:
@@ -156,9 +160,6 @@ def main(out: Path) -> None:
     table.to_csv(DOCS / "search-digits.csv", index=False)
     copyfile(out / "trials.csv", DOCS / "search-trials.csv")
     picture()
-    from make_gallery import small  # which lies beside this file
-
-    small(DOCS / "search-digits.png", DOCS / "search-digits.png")
     print(markdown(table))
     into_page(markdown(table))
 
