@@ -420,7 +420,7 @@ def check_names(method: Call) -> None:
         >>> check_names(read_call("ef(topk(0.1) | float23)"))
         Traceback (most recent call last):
         ValueError: unknown name 'float23': did you mean 'float32'? `fedsim list methods` prints \
-them all
+them all; --rows FILE.py adds those of a file
     """
     for part in method.arguments if method.name == "|" else [method]:
         if NAME.fullmatch(part.name) and part.name not in CATALOGUE:
@@ -428,7 +428,7 @@ them all
             some = "known are sbc, gradient_dropping, raw, ...: "
             guess = f"did you mean {near[0]!r}? " if near else some
             problem = f"unknown name {part.name!r}: {guess}`fedsim list methods` prints them all"
-            raise ValueError(problem)
+            raise ValueError(f"{problem}; --rows FILE.py adds those of a file")
         for inside in (*part.arguments, *part.named.values()):
             if inside.called or inside.name == "|":
                 check_names(inside)

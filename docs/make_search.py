@@ -25,8 +25,9 @@ from fedsim.search.curves import read_curve
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN_CODER, point_text
+from fedsim.search.page import SearchResult
 from fedsim.search.picture import chart
-from fedsim.search.search import SearchResult, search
+from fedsim.search.search import search
 from fedsim.settings.grids import Cell
 from fedsim.show.plot.paper import drawn, save
 
@@ -145,6 +146,10 @@ def picture(out: Path = DOCS / "search-digits.png") -> None:
     trials, ranked = pd.read_csv(DOCS / "search-trials.csv"), finalists()
     goal = Goal(True, "accuracy", budget=BUDGET)
     save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), out)
+    if out == DOCS / "search-digits.png":
+        from make_gallery import small  # which lies beside this file
+
+        small(out, out)
 
 
 def main(out: Path) -> None:
@@ -155,9 +160,6 @@ def main(out: Path) -> None:
     table.to_csv(DOCS / "search-digits.csv", index=False)
     copyfile(out / "trials.csv", DOCS / "search-trials.csv")
     picture()
-    from make_gallery import small  # which lies beside this file
-
-    small(DOCS / "search-digits.png", DOCS / "search-digits.png")
     print(markdown(table))
     into_page(markdown(table))
 

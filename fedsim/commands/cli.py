@@ -101,9 +101,23 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, main: Mapping[str, str] = MappingProxyType({}), **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
-        self.main = main
+        self.main, self.subparsers = main, dict[str, Parser]()
         if main:
             self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all flags")
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """See ``argparse``; the parsers that are added are ``subparsers`` by name."""
+        commands = super().add_subparsers(**options)
+        self.subparsers = commands.choices
+        return commands
+
+    def add_flags_of_all(self) -> None:
+        """Allows ``--debug`` and ``--rows`` after the command, and after its own commands."""
+        unlisted: Any = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        self.add_argument("--debug", action="store_true", **unlisted)
+        self.add_argument("--rows", **unlisted)
+        for parser in self.subparsers.values():
+            parser.add_flags_of_all()
 
     def format_help(self) -> str:
         """See ``argparse``; the page of the main flags, where the command has one."""
@@ -233,11 +247,8 @@ def parser() -> argparse.ArgumentParser:
     for add_command in COMMANDS:
         add_command(commands)
     commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
-    for command in commands.choices.values():  # both are allowed after the command too
-        command.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
-        command.add_argument("--rows", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    for command in top.subparsers.values():
+        command.add_flags_of_all()
     return top
 
 

@@ -1,6 +1,7 @@
 """``fedsim search``: which method, n, p, coder and rate are best for a task and a budget."""
 
 import argparse
+import shlex
 import sys
 from typing import Any
 
@@ -156,7 +157,8 @@ def _command(flags: argparse.Namespace) -> int:
         console.print(result.too_few, highlight=False)
     print(f"Finals:  {result.finals}")
     if result.winner is not None:
-        print(printable(f"Again:   {rerun(result.out)}"))
+        rows = f" --rows {shlex.quote(flags.rows)}" if flags.rows is not None else ""
+        print(printable(f"Again:   {rerun(result.out)}{rows}"))
     print(printable(f"Results: {result.out}"))
     print(printable(f"Report:  {result.out / 'report.html'}"))
     return int(result.winner is None)

@@ -1,7 +1,8 @@
-"""The search's page: the answer, a row per method, the finalists, the trials, what mattered."""
+"""A search's result, and its page: answer, methods, finalists, trials, what mattered."""
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -9,14 +10,12 @@ import optuna
 import pandas as pd
 from optuna.visualization.matplotlib import plot_param_importances
 
-from fedsim.search import tables
+from fedsim.search import record, tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import point_text
 from fedsim.search.picture import chart
 from fedsim.search.quiet import quiet
-from fedsim.search.record import evaluator
-from fedsim.search.record import finalists as finalists_frame
 from fedsim.show import markup
 from fedsim.show.plot.paper import png, whole_of
 from fedsim.show.report.figures import charted
@@ -28,46 +27,81 @@ _SHARES = (
 )
 
 
-def search_page(
-    frame: pd.DataFrame,
-    methods: pd.DataFrame,
-    finalists: Sequence[Finalist],
-    winner: Finalist | None,
-    goal: Goal,
-    mattered: str | Mapping[str, optuna.Study],
-    facts: dict[str, str],
-    left: dict[str, str],
-) -> str:
+@dataclass(frozen=True, repr=False)
+class SearchResult:
+    """The result of a search.
+
+    Attributes:
+        goal: what was searched for.
+        trials: a row per trial (``fedsim.search.record.trials``).
+        methods: a row per method, the best first (``fedsim.search.record.methods``).
+        finalists: in order of rank; of a front, by bits.
+        winner: among them; None where no trial has an evaluation that counts.
+        importance: what is explained -> setting -> its share; empty where trials are too few.
+        too_few: why no importance is named; empty where it is.
+        left: the methods that could not be searched, and why.
+        out: the folder: ``report.html``, ``trials.csv``, ``methods.csv``, ``finalists.csv``,
+            ``best.toml``.
+        saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
+        finals: how many finalists and seeds there were, of how many, in words.
+    """
+
+    goal: Goal
+    trials: pd.DataFrame
+    methods: pd.DataFrame
+    finalists: tuple[Finalist, ...]
+    winner: Finalist | None
+    importance: dict[str, dict[str, float]]
+    too_few: str
+    left: dict[str, str]
+    out: Path
+    saturated: bool
+    finals: str
+
+    def __repr__(self) -> str:
+        """The result in a line."""
+        first = "nothing" if self.winner is None else point_text(self.winner.params)
+        return f"SearchResult({self.goal.words()}: {first}; {str(self.out)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the trials as a picture, the methods and the finalists."""
+        file = self.out / "search.png"
+        picture = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
+        return picture + "".join(self.html_tables())
+
+    def html_tables(self) -> tuple[str, str]:
+        """The methods and the finalists as HTML."""
+        methods = tables.methods_table(self.methods, self.goal)
+        ranked = tables.finalists_table(record.finalists(self.finalists, self.goal), self.goal)
+        return tables.for_page(methods, "Methods"), tables.for_page(ranked, "Finalists")
+
+
+def search_page(result: SearchResult, facts: dict[str, str]) -> str:
     """The HTML document of a search; it needs no other file and no network.
 
     Args:
-        frame: the trials (``fedsim.search.record.trials``).
-        methods: a row per method (``fedsim.search.record.methods``).
-        finalists: in order of rank.
-        winner: among them.
-        goal: of the search.
-        mattered: what ``fedsim.search.record.explained`` gave; or why no importance is named.
+        result: of the search.
         facts: of the search (task, trials, time) by name.
-        left: the methods that were not searched, and why.
     """
+    goal, frame, first = result.goal, result.trials, result.winner
     title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
-    answer = answer if winner is None else _answer(winner, goal, facts["again"])
-    items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left.items()]
-    drawn = [charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"]))]
-    table = tables.for_page(tables.methods_table(methods, goal), "Methods")
-    rows = tables.finalists_table(finalists_frame(finalists, goal), goal)
-    ranked = tables.for_page(rows, "Finalists")
-    if isinstance(mattered, str):
-        importance = _note(mattered)
-    else:
-        importance = _note(_SHARES) + "".join(map(_importance, mattered, mattered.values()))
+    answer = answer if first is None else _answer(first, goal, facts["again"])
+    left = result.left.items()
+    items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left]
+    drawn = chart(frame, result.finalists, first, goal, facts["task"])
+    table, ranked = result.html_tables()
+    importance = _note(result.too_few)
+    if not result.too_few:
+        studies = record.explained(frame, goal)
+        importance = _note(_SHARES) + "".join(map(_importance, studies, studies.values()))
+    trials = tables.for_page(tables.trials_table(frame, goal), "Every trial")
     sections = [
         ("methods", "Methods", table + _note(tables.METHODS_CAPTION)),
-        ("finalists", "Finalists", ranked + _note(tables.CAPTION) if finalists else ""),
-        *(drawn if frame["metric"].notna().any() else []),
+        ("finalists", "Finalists", ranked + _note(tables.CAPTION) if result.finalists else ""),
+        *([charted("trials", "Trials", drawn)] if frame["metric"].notna().any() else []),
         ("importance", "What mattered", importance),
-        ("table", "Every trial", tables.for_page(tables.trials_table(frame, goal), "Every trial")),
+        ("table", "Every trial", trials),
         ("left", "Methods left out", f"<ul>{''.join(items)}</ul>" if items else ""),
         ("facts", "The search", markup.facts({k: escape(v) for k, v in facts.items()})),
     ]
@@ -81,7 +115,7 @@ def _note(text: str) -> str:
 def _importance(name: str, study: optuna.Study) -> str:
     """Optuna's picture of what explains a value."""
     with quiet(), matplotlib.rc_context():  # Optuna sets a style
-        axes = plot_param_importances(study, evaluator=evaluator(), target_name=name)
+        axes = plot_param_importances(study, evaluator=record.evaluator(), target_name=name)
         axes.set(xlabel=f"importance for {name}", ylabel="")
         axes.set_title("", loc="left")
         if legend := axes.get_legend():
@@ -93,7 +127,7 @@ def _importance(name: str, study: optuna.Study) -> str:
 
 
 def _answer(winner: Finalist, goal: Goal, again: str) -> str:
-    row = tables.finalists_table(finalists_frame([winner], goal), goal).iloc[0]
+    row = tables.finalists_table(record.finalists([winner], goal), goal).iloc[0]
     score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"

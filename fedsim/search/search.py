@@ -2,11 +2,8 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-
-import pandas as pd
 
 from fedsim.ground import units
 from fedsim.ground.errors import RunFailed, UsageError, writing
@@ -16,12 +13,12 @@ from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check_folder, check_sweep
-from fedsim.search import best, record, tables
+from fedsim.search import best, record
 from fedsim.search.exploration import Exploration, Limits, Say
 from fedsim.search.finals import Finalist, Finals, winner
 from fedsim.search.goal import SATURATED, Goal
-from fedsim.search.methods import point_text, select_methods
-from fedsim.search.page import search_page
+from fedsim.search.methods import select_methods
+from fedsim.search.page import SearchResult, search_page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
@@ -31,56 +28,10 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
 from fedsim.settings.versions import read_settings_toml
-from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save, without_rc
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
-
-
-@dataclass(frozen=True, repr=False)
-class SearchResult:
-    """The result of a search.
-
-    Attributes:
-        goal: what was searched for.
-        trials: a row per trial (``fedsim.search.record.trials``).
-        methods: a row per method, the best first (``fedsim.search.record.methods``).
-        finalists: in order of rank; of a front, by bits.
-        winner: among them; None where no trial has an evaluation that counts.
-        importance: what is explained -> setting -> its share; empty where trials are too few.
-        too_few: why no importance is named; empty where it is.
-        left: the methods that could not be searched, and why.
-        out: the folder: ``report.html``, ``trials.csv``, ``methods.csv``, ``finalists.csv``,
-            ``best.toml``.
-        saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
-        finals: how many finalists and seeds there were, of how many, in words.
-    """
-
-    goal: Goal
-    trials: pd.DataFrame
-    methods: pd.DataFrame
-    finalists: tuple[Finalist, ...]
-    winner: Finalist | None
-    importance: dict[str, dict[str, float]]
-    too_few: str
-    left: dict[str, str]
-    out: Path
-    saturated: bool
-    finals: str
-
-    def __repr__(self) -> str:
-        """The result in a line."""
-        first = "nothing" if self.winner is None else point_text(self.winner.params)
-        return f"SearchResult({self.goal.words()}: {first}; {str(self.out)!r})"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the trials as a picture, the methods and the finalists."""
-        file = self.out / "search.png"
-        picture = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
-        methods = tables.methods_table(self.methods, self.goal)
-        ranked = tables.finalists_table(record.finalists(self.finalists, self.goal), self.goal)
-        return picture + tables.for_page(methods, "Methods") + tables.for_page(ranked, "Finalists")
 
 
 def search(
@@ -245,15 +196,14 @@ def _written(
         "dense sending": f"{units.bits(study.space.dense)} per client {goal.ways}",
         "methods": "; ".join(study.space.methods),
     }
-    with without_rc():
-        mattered = few or record.explained(frame, goal)
-        text = search_page(frame, methods, ranked, first, goal, mattered, facts, left)
-        write_text(out / "report.html", text)
-        if frame["metric"].notna().any():
-            save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
-    return SearchResult(
+    result = SearchResult(
         goal, frame, methods, tuple(ranked), first, shares, few, left, out, saturated, played
     )
+    with without_rc():
+        write_text(out / "report.html", search_page(result, facts))
+        if frame["metric"].notna().any():
+            save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
+    return result
 
 
 def rerun(out: Path) -> str:

@@ -8,9 +8,9 @@ from math import log10
 from typing import Any
 
 import numpy as np
-from compressors.printing import message_text
 
 from compressors import parse, text
+from compressors.grammar import message_text
 from fedsim.federation import memories
 from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal

@@ -20,7 +20,13 @@ from strategies.algorithms.base import (
     TrainJob,
     TrainResult,
 )
-from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
+from strategies.algorithms.requirements import (
+    Requirement,
+    Setup,
+    Unmet,
+    check_weighting,
+    fixed_codes,
+)
 from strategies.algorithms.secagg_protocol import (
     PublicKeys,
     answer,
@@ -33,7 +39,6 @@ from strategies.algorithms.secagg_protocol import (
     without_masks,
 )
 from strategies.algorithms.shamir import SHARE_BYTES
-from strategies.algorithms.weighting import check_weighting
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel
 from strategies.channel.orders import Stateless

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
+from experiments.common import inference
 from fedsim import RunConfig
 from tests.support.experiments import experiment
+from tests.support.likelihood import optimal
 
 rows, stages, law, run = (experiment("crossing", p) for p in ("rows", "stages", "law", "run"))
 RESULTS = Path(run.__file__).parent / "results"
@@ -177,6 +179,12 @@ def test_places_of_equal_bits_are_by_the_mean_over_seeds() -> None:
     assert len(kept) == (~far).sum() and not (kept.index.isin(made.index[far])).any()
 
 
+def test_the_test_finds_none_where_there_is_none() -> None:
+    """Over 150 draws 4 % are below 0.05."""
+    chances = [law.law(drawn(0.0, seed)).chance for seed in (0, 1)]
+    assert min(chances) > 0.05
+
+
 def test_collapses_by_hand() -> None:
     """Median 90: 79 has collapsed and 81 has not; a run that diverged has."""
     made = finals({("sbc", 0.01): [0.9, 0.9, 0.79], ("stc", 0.01): [0.9, 0.81, np.nan]})
@@ -192,3 +200,34 @@ def test_the_pages_numbers_are_those_of_the_runs() -> None:
     for name, frame in made.items():
         kept = pd.read_csv(RESULTS / f"{name}.csv")
         pd.testing.assert_frame_equal(kept, frame, rtol=1e-3, check_dtype=False)
+
+
+@pytest.fixture(scope="module")
+def compared() -> Any:
+    return run.compared(*run.read(RESULTS))
+
+
+@pytest.mark.parametrize("slope", [True, False])
+@pytest.mark.parametrize("of", ["all", "equal bits", "smaller budgets"])
+def test_the_pages_mixed_models_are_at_their_optimum(
+    compared: Any, of: str, slope: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By values of the likelihood around it; one that is stopped before it is refused."""
+    terms = law.terms(compared[of], slope)
+    found = inference.fit(*terms, restricted=False)
+    assert found.slope <= inference.SLOPE
+    assert optimal(*terms, found.ratios.to_numpy(), False)
+    assert not optimal(*terms, found.ratios.to_numpy() * 1.05, False)
+    monkeypatch.setattr(inference, "STEPS", 1)
+    with pytest.raises(inference.NotConverged):
+        inference.fit(*terms, restricted=False)
+
+
+def test_lengths_of_another_scale_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "digits_iid").mkdir()
+    for name in run.FRAMES:
+        for n in (8, 125):
+            frame = pd.DataFrame({"iterations": [n]})
+            frame.to_csv(tmp_path / "digits_iid" / f"{name}-{n}.csv", index=False)
+    for scale, length in (("short", 125), ("smoke", 8)):
+        assert [[*f["iterations"]] for f in run.read(tmp_path, scale)] == [[length], [length]]

@@ -17,7 +17,6 @@ from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment
 
 __all__ = ["typed"]  # the fixture
-
 FIGURES = {
     "fig2": ["dense", "drop-90", "drop-99", "drop-99.9"],
     "fig4": ["dense", "drop-99", "local-99", "plain-dense", "plain-global-99", "plain-local-99"],
@@ -128,6 +127,86 @@ def test_curves_are_blocks_of_rounds(tables: Any, times: Any) -> None:
     assert list(dense["link_seconds"][:2]) == [2.5, 5.0]  # a quarter second each, and the link
     assert times.reached(dense, 3.0)["round"] == 4
     assert times.reached(dense, 99.0) is None
+
+
+def test_the_table_shows_the_runs_of_each_figure(tables: Any, times: Any) -> None:
+    names = ["dense", "drop-99", "plain-dense", "min-1"]
+    runs_of = [f"{name}-seed0" for name in names]
+    rounds = pd.concat([_rounds(run, 20) for run in runs_of])
+    runs = pd.DataFrame(
+        {
+            "method": "raw",
+            "clients": 4,
+            "up_content_bits": 1e9,
+            "down_content_bits": 2e9,
+            "ratio_content": 1.0,
+            "ratio_wire": 1.0,
+            "rounds": 20,
+            "parameters": 10,
+            "data_source": "by hand",
+        },
+        index=runs_of,
+    )
+    table = tables.collect(runs, rounds, batch_size=40)
+    for figure, wanted in FIGURES.items():
+        here = [name for name in wanted if name in names]
+        assert list(tables.shown(table, figure)["name"]) == here
+    row = table.set_index("name").loc["dense"]
+    assert (row["accuracy_percent"], row["early_percent"], row["tail_loss"]) == (20.0, 2.0, 18.5)
+    assert (row["round_ms"], row["images"], row["link_images"]) == (1000.0, 160.0, 128.0)
+    assert row["link_ms"] == 1250.0
+    line = "| no dropping | yes | 2, 4, 6 | 1 | 20.00 | 99.28 | 2.00 |"
+    assert line in tables.markdown(table) and line in tables.runs_table(table)
+    speeds = times.speeds(table)
+    text = times.times_markdown(speeds, tables.curves(rounds))
+    speed = text[text.index("Table 1") :]
+    assert speed.count("| drop") == 2 and "| 2489 | ×1.00 | 13100 | ×1.00 |" in speed
+
+
+def test_seeds_are_compared_one_by_one(tables: Any) -> None:
+    """Means and sample deviations over seeds, and differences from the dense run of a seed."""
+    runs = [
+        ("dense", 0, 90.0, 97.0, 0.1),
+        ("dense", 1, 92.0, 97.2, 0.2),
+        ("local-99", 0, 91.0, 97.5, 0.05),
+        ("local-99", 1, 91.5, 97.3, 0.3),
+    ]
+    names = ["name", "seed", "early_percent", "accuracy_percent", "tail_loss"]
+    more = {"title": "a", "layer_norm": True, "figures": "fig4", "ratio_content": 1.0}
+    table = pd.DataFrame(runs, columns=names).assign(**more)
+    (line,) = tables.differences(table).splitlines()[2:]
+    assert line == "| yes | local | 0 / 1 | +1.0 / -0.5 | +0.5 / +0.1 | 0.50 / 1.50 |"
+    means = tables.over_seeds(table).set_index("name")
+    assert means.loc["dense", "early_percent_sd"] == pytest.approx(2**0.5)
+    assert means.loc["dense", "seeds"] == 2 and means.loc["dense", "early_percent"] == 91
+    assert "| 97.10 ± 0.14 |" in tables.runs_table(table)
+
+
+def test_speeds_are_ratios_to_the_dense_run(times: Any) -> None:
+    """Half the time, twice the images; and bits a hundredth of dense ones, 41 % of a round."""
+    table = pd.DataFrame(
+        {
+            "name": ["drop-99", "dense", "min-1"],
+            "seed": 0,
+            "title": ["a", "b", "c"],
+            "round_ms": [5.0, 10.0, 1.0],
+            "encode_ms": 1.0,
+            "images": [200.0, 100.0, 9.0],
+            "link_ms": [1.0, 4.0, 1.0],
+            "link_images": [400.0, 100.0, 9.0],
+            "up_bits": [1e6, 1e8, 1.0],
+            "down_bits": [1e6, 1e8, 1.0],
+            "paper_images": [3726, 2489, None],
+            "paper_words": [14740, 13100, None],
+        }
+    )
+    speeds = times.speeds(table).set_index("name")
+    assert [*speeds.index] == ["dense", "drop-99"]
+    ratios = speeds.loc["drop-99", [c for c in speeds if str(c).endswith("_ratio")]]
+    assert [*ratios] == pytest.approx(
+        [2, 4, 3726 / 2489, 14740 / 13100, 1 / (0.59 + 0.0041)], rel=1e-9
+    )
+    assert times.speeds(table[table["name"] != "dense"]).empty
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
 
+from experiments.common.inference import holm
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.strategies import algorithm_of
 from tests.support.experiments import experiment
@@ -54,6 +56,35 @@ def test_the_character_lstm() -> None:
     two, three = (f"{above[n]:.1f} %" for n in spared)
     bits = " and ".join(f"{ratio[n]:.0f}" for n in spared)
     assert f"SBC (2) ends {two} above it and SBC (3) {three}, with {bits} times fewer" in text
+
+
+def test_the_biases_are_under_half_of_what_sbc_3_loses() -> None:
+    metric = csv("sbc-table2/char_lstm/table2.csv").set_index("name")["metric"]
+    lost, regained = metric["sbc3"] - metric["baseline"], metric["sbc3"] - metric["sbc3_spared"]
+    assert regained / lost < 0.5
+    assert f"({regained:.2f} of the {lost:.2f} in perplexity" in readme("sbc-table2")
+    assert "too few biases sent are less than half" in said("docs/experiments.md")
+
+
+def test_three_hundred_iterations_of_words() -> None:
+    rows = csv("sbc-table2/word_lstm/table2.csv").set_index("name")
+    above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
+    told = readme("sbc-table2").replace("\n", " ")
+    fewer = f"{rows['ratio_content']['sbc1']:.0f} times fewer bits"
+    assert f"ends {above['sbc1']:.1f} % above the baseline with {fewer}" in told
+    assert f"level with the baseline ({-above['dropping']:.1f} % below)" in told
+    assert f"only begun**: {above['sbc2']:.0f} and {above['sbc3']:.0f} % above" in told
+    curves = csv("sbc-table2/word_lstm/curves.csv")
+    early = curves[curves["iteration"] <= 105].groupby("method")["metric"].mean()
+    assert early["SBC (1)"] < early["Baseline"]
+
+
+def test_sbc_2_against_the_baseline_on_lenet5() -> None:
+    rows = csv("sbc-table2/mnist_lenet5/table2.csv").set_index("name")
+    gain = 100 * (rows["metric"]["sbc2"] - rows["metric"]["baseline"])
+    fewer = f"{rows['ratio_content']['sbc2']:.0f} times fewer bits"
+    text = readme("sbc-table2")
+    assert f"SBC (2) ends {gain:.1f} points above our baseline and sends {fewer}" in text
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +160,29 @@ def test_which_encoder_is_the_smallest() -> None:
     assert f"smallest in {count}" in said("docs/experiments.md")
 
 
+def test_vgg16_s_ratios_beside_the_papers() -> None:
+    rows = csv("huffman-encoders/tables.csv")
+    rows = rows[(rows["task"] == "cifar_vgg16") & (rows["lift"] == "flat")]
+    ratio = rows.set_index(["quantizer", "encoder"])["ratio"]
+    text = readme("huffman-encoders")
+    gajjala = experiment("huffman-encoders", "gajjala")
+    paper = {
+        row.quantizer: dict(zip(gajjala.COLUMNS, row.ratios, strict=True))
+        for row in gajjala.RATIOS
+        if row.model == "VGG16"
+    }
+    rd, tq = ("RLH x{:.0f} (there {}), SHS x{:.0f} ({})", "RLH is x{:.0f} ({}), SHS x{:.0f} ({})")
+    for said_, of in ((rd, "RD"), (tq, "TQ")):
+        pairs = [x for name in ("RLH", "SHS") for x in (ratio[of, name], paper[of][name])]
+        assert said_.format(*pairs) in text
+    assert round(ratio["RD", "Huffman"]) == round(ratio["RD", "SH"]) == 30 == paper["RD"]["SH"]
+    gaps = [ratio[of, "Elias, gaps"] for of in ("RD", "TQ")]
+    theirs = [paper[of]["Elias"] for of in ("RD", "TQ")]
+    assert "gaps* x{:.0f} and x{:.0f} beside x{} and x{}".format(*gaps, *theirs) in text
+    score = rows.groupby("quantizer")["baseline"].first()
+    assert f"a baseline of {100 * score.iloc[0]:.1f} %" in text
+
+
 def test_natural_compression_after_top_k() -> None:
     rows = csv("topk-cnat/fashion_lenet5/tables.csv").set_index("name")
     pairs = [(rows.loc[f"topk-{k}"], rows.loc[f"topk-cnat-{k}"]) for k in ("0.39", "1.56", "6.25")]
@@ -155,6 +209,30 @@ def test_natural_compression_costs_no_accuracy() -> None:
     assert f"training loss is {-rows['loss_above_none']['cnat']:.3f} below none's" in text
 
 
+def test_natural_dithering_on_vgg11() -> None:
+    text = readme("cnat-convergence").replace("\n ", "")
+    rows = csv("cnat-convergence/cifar_vgg11/methods.csv").set_index("name")
+    ends = [
+        f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
+        for n in ("dnat", "dsta")
+    ]
+    above = rows["accuracy_percent"]["dnat"] - rows["accuracy_percent"]["dsta"]
+    assert f"it ends {above:.2f} points above D_sta ({ends[0]} against {ends[1]})" in text
+    losses = rows["loss_above_none"]
+    assert f"training losses are {losses['dnat'] - losses['dsta']:.3f} apart" in text
+    assert f"its training loss is {losses['cnat']:.3f} above none's there" in text
+
+
+def test_dithering_on_normal_entries() -> None:
+    rows = csv("cnat-variance/variance.csv")
+    omega = rows[rows["figure"] == "16-18"].pivot(index="s", columns="family", values="omega")
+    times = omega["D_sta, u = s"][8] / omega["D_nat, s"][8]
+    text = readme("cnat-variance")
+    assert f"at s = 8 standard dithering has {times:.0f} times the variance" in text
+    better = omega["D_nat, s"][10] / omega["D_sta, u = 2^(s-1)"][10]
+    assert f"{better:.1f} times at s = 10; natural dithering levels off at" in text
+
+
 def test_figure_15b_on_densenet40() -> None:
     rows = csv("deepreduce/cifar_densenet40/tables.csv").set_index("name")
     text, wire = readme("deepreduce"), rows["wire_percent"]
@@ -178,18 +256,6 @@ def test_bf_p2_with_fit_poly_on_ncf() -> None:
     assert "SKCompress and BF-P2 with Fit-Poly end 0.0074 above the baseline" in text
     volume = rows["relative_volume"]["p2-fit-poly"]
     assert f"BF-P2 with Fit-Poly: {volume:.3f} of dense" in text
-
-
-def test_what_380_times_is_in_bits() -> None:
-    rows, page = csv("ncf-movielens/table2.csv").set_index("name"), said("docs/coverage.md")
-    pairs = [
-        rows.loc[["p0-qsgd", "skcompress"], name] for name in ("relative_volume", "paper_volume")
-    ]
-    (bloom, sketch), (theirs, other) = pairs
-    assert f"{bloom:.4f} and {sketch:.4f} of dense (a ratio of {sketch / bloom:.2f})" in page
-    assert f"in the paper {theirs:.4f} and {other:.4f} ({other / theirs:.2f})" in page
-    ratios = f"{sketch / bloom:.2f} times those of BF-P0 with QSGD ({other / theirs:.2f} times"
-    assert ratios in readme("ncf-movielens")
 
 
 def test_volumes_of_ncf() -> None:
@@ -259,6 +325,32 @@ def test_figure_4_of_gradient_dropping() -> None:
     assert f"{seed0}, 99 % local at {end['local-99', 0]:.2f}" in text
 
 
+def test_the_encoders_at_full_size() -> None:
+    ratio = csv("huffman-encoders/gradients.csv").set_index(["task", "encoder"])["ratio"]
+    two = {
+        e: [f"{ratio[t, e]:.0f}" for t in ("vgg16", "lstm1500")]
+        for e in ("RLH", "SHS", "Elias, gaps")
+    }
+    text = readme("huffman-encoders")
+    assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
+    assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
+    assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text
+
+
+def test_figure_6_and_the_link_of_gradient_dropping() -> None:
+    text, curves = readme("gradient-dropping"), csv("gradient-dropping/curves.csv")
+    there = curves[curves["accuracy_percent"] >= 96].groupby(["name", "seed"])["round"].min()
+    first, second = ("{}, {} and {}".format(*there[name]) for name in ("drop-99", "dense"))
+    said_ = f"96 % is first seen after {first} rounds of three seeds, without dropping after"
+    assert f"{said_} {second};" in text
+    ends = csv("gradient-dropping/tables.csv").set_index(["name", "seed"])["accuracy_percent"]
+    assert f"the end is {range_of(ends['drop-99'] - ends['dense'], 1)} points higher" in text
+    times = csv("gradient-dropping/times.csv").set_index("name")
+    own = times["link_ms"] - 0.25 * (times["link_ms"] - times["round_ms"] / 4)
+    ratios = own["dense"] / own[["drop-90", "drop-99", "drop-99.9"]]
+    assert "would be ×{:.2f}, ×{:.2f} and ×{:.2f}".format(*ratios) in text
+
+
 def test_where_masks_and_top_k_cross() -> None:
     law, text = csv("crossing/law.csv").iloc[0], readme("crossing")
     assert law["slope"] > 0 and f"(p = {law['chance']:.2f})" in text
@@ -286,6 +378,135 @@ def test_where_masks_and_top_k_cross() -> None:
     assert between in text
 
 
+def test_masks_and_top_k_where_a_part_of_a_budget_may_be_left() -> None:
+    run, law, text = *(experiment("crossing", name) for name in ("run", "law")), readme("crossing")
+    kept = law.as_limits(*run.read(HOME / "crossing" / "results"))
+    told = law.differences(*kept).groupby(law.PLACE)
+    found, gains = csv("crossing/law.csv").iloc[2], told["gain"].mean()
+    assert found["of"] == "smaller budgets"
+    slope = f"is {found['slope']:.2f} ± {found['error']:.2f} (p = {found['chance']:.2f})"
+    above = f"the mean gain is above zero at {(gains > 0).sum()} of {len(gains)} places"
+    assert f"{slope}, and {above}" in text
+    place = ("chars_iid", 500, 0.01)
+    planned = csv("crossing/differences.csv").groupby(law.PLACE)["points"].mean()[place]
+    lead = f"hundredth is {told['points'].mean()[place]:.1f} points in place of {planned:.1f};"
+    assert lead in text
+    at = csv("crossing/chars_iid/means.csv").query("iterations == 500").set_index("method")
+    ends = at.loc["topk4"].set_index("budget")["mean"]
+    assert f"{ends[0.01]:.1f} % with a hundredth and at {ends[0.001]:.1f} % with a thou" in text
+    ef21, mask = (
+        f"{r['mean']:.1f} ± {r['sd']:.1f} %"
+        for r in (at.loc[name].set_index("budget").loc[0.01] for name in ("ef21", "mask2"))
+    )
+    assert f"ends at {ef21} at that hundredth, above `mask2` ({mask})" in text
+
+
+def test_what_methods_use_of_a_hundredth_of_dense() -> None:
+    runs = pd.concat(map(pd.read_csv, (HOME / "crossing" / "results").glob("*/finals-*.csv")))
+    place = ["setting", "iterations"]
+    dense = runs[runs["method"] == "dense"].groupby(place)[["bits", "rounds"]].mean()
+    message = (dense["bits"] / dense["rounds"]).rename("message")
+    mine = runs[runs["budget"] == 0.01].join(message, on=place)
+    used = mine["bits"] / (0.01 * mine["message"] * mine["iterations"])
+    used = used.groupby([mine["kind"], mine["method"], mine["setting"], mine["iterations"]]).mean()
+    masks, tops = (range_of(100 * used[kind], 0) for kind in ("mask", "topk"))
+    text = readme("crossing")
+    assert f"top-k methods use {tops} % of the budget there, masks {masks} %" in text
+
+
+def test_where_masks_gain_and_top_k_at_no_place() -> None:
+    """Paired over ten seeds, place by place, with Holm's correction over all places."""
+    told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])["gain"]
+    chance = told.apply(lambda gain: ttest_1samp(gain, 0).pvalue)
+    differs = pd.Series(holm(chance.to_numpy()), chance.index) < 0.05
+    gains = told.mean() > 0
+    assert (differs & gains).groupby("setting").sum().to_dict() == {
+        "chars_iid": 3,
+        "chars_skewed": 2,
+        "digits_iid": 3,
+        "digits_skewed": 0,
+        "mnist_iid": 2,
+        "mnist_skewed": 3,
+    }
+    raw = chance < 0.05
+    assert ((differs & ~gains).sum(), (raw & gains).sum(), (raw & ~gains).sum()) == (0, 21, 3)
+    text = readme("crossing")
+    assert "13 of these gains are told from zero after Holm's correction" in text
+    assert "21 before it), and no place is where top-k is better (three before it)" in text
+    assert differs["digits_iid"].groupby("iterations").sum().to_dict() == {125: 1, 500: 1, 2000: 1}
+
+
+def test_masks_and_top_k_at_two_thousand_iterations() -> None:
+    """Where an entry is sent often top-k is not told better; collapses are of rates."""
+    told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])
+    gain, text = told["gain"].mean(), readme("crossing")
+    x = told["x"].mean()[:, 2000]
+    assert f"R p is {10 ** x.min():.0f} to {float(f'{10 ** x.max():.2g}'):.0f}" in text
+    long, short = (range_of(gain["digits_iid", iterations], 2) for iterations in (2000, 125))
+    assert f"the mask's gains are {long} at all three budgets there, {short} at 125" in text
+    skewed = gain["digits_skewed", 2000]
+    assert skewed.idxmin() == 0.0001 and skewed.min() == gain.min()
+    assert skewed.drop(0.0001).abs().max() < 0.14 and "within 0.14 of zero" in text
+    points = told["points"].mean()["digits_skewed", 2000, 0.0001]
+    assert f"four of ten seeds, and ends {-points:.0f} points below top-k" in text
+    law = experiment("crossing", "law")
+    for labels, method, budget, fell, factor in (
+        ("skewed", "mask2", 0.0001, 4, 3),
+        ("skewed", "mask4", 0.0001, 0, 1),
+        ("iid", "topk4", 0.001, 2, 9),
+    ):
+        runs = csv(f"crossing/digits_{labels}/finals-2000.csv")
+        runs = runs[(runs["budget"] == budget)]
+        assert {*runs[runs["method"] == method]["factor"]} == {factor}
+        found = law.collapses(runs).set_index("method")["collapsed"]
+        assert found[method] == fell
+    means = csv("crossing/digits_skewed/means.csv").query("iterations == 2000 and budget == 0.0001")
+    mean = means.set_index("method")["mean"]
+    assert f"falls in none there and ends at {mean['mask4']:.1f} %" in text
+    assert f"top-k with four bits at {mean['topk4']:.1f} %" in text
+    every = csv("crossing/collapses.csv").set_index("method")
+    kinds = ["mask1", "mask2", "mask4"], ["sbc", "stc", "topk4"]
+    masks, tops = (every.loc[names].sum() for names in kinds)
+    fell = f"collapse in {masks['collapsed']:.0f} of {masks['runs']:.0f} runs, top-k methods in"
+    assert f"{fell} {tops['collapsed']:.0f}" in text and masks["runs"] == tops["runs"]
+
+
+def test_masks_end_above_dense_messages_on_skewed_mnist() -> None:
+    text, means = readme("crossing"), csv("crossing/mnist_skewed/means.csv")
+    at = means.set_index(["method", "budget"]).sort_index()
+    dense = means[means["method"] == "dense"].iloc[0]
+    assert f"dense messages ({dense['mean']:.1f} ± {dense['sd']:.1f} %)" in text
+    for method, budget, words in (("mask1", 0.01, "hundredth"), ("mask2", 0.001, "thousandth")):
+        row = at.loc[(method, budget)]
+        assert f"`{method}` at a {words} at {row['mean']:.1f} ± {row['sd']:.1f} %" in text
+    late, soon = (means[means["n"] == n] for n in (25, 5))
+    assert {"dense", "drive"} <= {*late["method"]} and len({*late["method"]}) == 6
+    assert f"ended at {range_of(late['mean'], 0)} %, whatever the method" in text
+    soon = soon[soon["budget"] > 0.0001]
+    masks, sbc = (soon[soon["method"].str.startswith(kind)]["mean"] for kind in ("mask", "sbc"))
+    assert f"masks ended at {range_of(masks, 1)} %" in text and len(masks) == 4
+    ef21 = at.loc[("ef21", 0.01)]
+    assert ef21["n"] == 5 and f"EF21 at a hundredth at {ef21['mean']:.1f} %" in text
+    assert f"and SBC at {range_of(sbc, 0)} %" in text
+
+
+def test_collapses_where_masks_and_top_k_meet() -> None:
+    law, every, skewed, short = experiment("crossing", "law"), 0, 0, 0
+    for path in sorted((HOME / "crossing" / "results").glob("*/finals-*.csv")):
+        fell = law.collapses(pd.read_csv(path))["collapsed"].sum()
+        there = fell * path.parent.name.endswith("skewed")
+        every, skewed = every + fell, skewed + there
+        short += there * (path.stem == "finals-125")
+    assert every == csv("crossing/collapses.csv")["collapsed"].sum()
+    said_ = f"{skewed} of {every} collapses are there, {short} of them at 125"
+    assert said_ in readme("crossing")
+    means = csv("crossing/digits_skewed/means.csv").query("iterations == 125")
+    below = (means["median"] - means["mean"]).set_axis(means["method"])
+    far = below[(below > 5)]
+    assert sorted(far.index) == ["mask1", "mask1", "mask2", "mask4"]
+    assert f"means lie {range_of(far, 1)} points below medians" in readme("crossing")
+
+
 def test_dropping_where_words_have_tables() -> None:
     told = readme("dropping-words")
     by = csv("dropping-words/scores.csv").pivot(index="name", columns="seed", values="perplexity")
@@ -310,6 +531,15 @@ def test_dropping_where_words_have_tables() -> None:
     assert f"{skew['least_percent']:.2f} % of the entries of words' input table" in told
     assert f"and {skew['most_percent']:.0f} % of a normalization's biases" in told
     assert f"{skew['words_of_all_percent']:.0f} % of all entries and" in told
+
+
+LIKE = {
+    "digits_skewed": "on skewed labels",
+    "digits_iid": "iid",
+    "mnist": "on MNIST",
+    "chars": "on characters",
+    "cifar": "on CIFAR-10",
+}
 
 
 def named(names: Any) -> str:
@@ -350,6 +580,108 @@ def test_the_headline_of_like_for_like() -> None:
     assert also == {"qsgd", "floats", "ef_sign"}
 
 
+def test_where_methods_of_like_for_like_differ() -> None:
+    told, verdict = readme("like-for-like"), csv("like-for-like/verdict.csv").set_index("method")
+    near = verdict.index[1:][verdict["chance"].iloc[1:] > 0.05]
+    frames = {task: csv(f"like-for-like/{task}/means.csv") for task in LIKE}
+    for task, place in LIKE.items():
+        least = frames[task].loc[frames[task]["budget"] < 0.001, "mean"]
+        found = f"between {least.min():.1f} and {least.max():.1f} % {place}"
+        assert found in told.replace("\n", " ")
+    scores = pd.concat([frame.assign(task=task) for task, frame in frames.items()])
+    scores = scores[scores["budget"] < 1]
+    mean = scores.pivot(index=["task", "budget"], columns="method", values="mean")
+    few = mean.loc["digits_skewed"].iloc[0]
+    assert f"{few['sparseloco']:.1f}" == f"{few['stc']:.1f}"
+    assert f"SparseLoCo and STC have {few['stc']:.1f} % there, SBC {few['sbc']:.1f} %" in told
+    others = few[near.drop("stc")]
+    assert len(others) == 4
+    assert f"four others that are not told from SparseLoCo {range_of(others, 1)} %" in told
+    once = scores[(scores["task"] == "mnist") & (scores["budget"] < 0.001)]
+    assert {*once["rounds"]} == {1} and not once["bits_down"].any()
+    assert f"uses more than {100 * once['used'].max():.0f} % of the budget" in told
+    one = mean.loc["mnist"].iloc[0]
+    every = one[["eden", "natural", "uveqfed", "qsgd", "floats", "sparseloco"]]
+    assert f"SparseLoCo have {range_of(every, 1)} % there, STC {one['stc']:.1f} %" in told
+    assert f"SBC {one['sbc']:.1f} %." in told
+    behind = mean.rsub(mean.max(axis=1), axis=0).max()
+    others = {"STC": "stc", "natural": "natural", "uveqfed": "uveqfed", "eden": "eden"}
+    worst = ", ".join(f"{name} {behind[key]:.1f}" for name, key in others.items())
+    assert f"SparseLoCo is {behind['sparseloco']:.1f} points behind the best, {worst}" in told
+    assert behind.idxmin() == "sparseloco"
+
+
+def test_the_order_of_the_characters() -> None:
+    told = readme("like-for-like").replace("\n", " ")
+    scores = csv("like-for-like/chars/means.csv")
+    few = scores[scores["budget"] < 0.001].set_index("method")
+    mean = few["mean"]
+    assert few.loc[["eden", "natural"], "rounds"].tolist() == [4, 4]
+    assert f"At 1/3000 eden and natural have {mean['eden']:.1f} and {mean['natural']:.1f} %" in told
+    assert few.loc[["floats", "uveqfed"], "rounds"].tolist() == [2, 2]
+    assert f"floats has {mean['floats']:.1f} % and uveqfed {mean['uveqfed']:.1f} %, with 2" in told
+    assert few.loc["sparseloco", "rounds"] == 31
+    assert f"31 rounds has {mean['sparseloco']:.1f} %" in told
+    rest = mean.drop(["eden", "natural", "floats", "uveqfed", "sparseloco"])
+    assert f"no other method more than {rest.max():.1f} %" in told
+    more = scores[scores["budget"].between(0.001, 0.1)].pivot(
+        index="budget", columns="method", values="mean"
+    )
+    assert (more.idxmax(axis=1) == "qsgd").all()
+    assert {f"{x:.1f}" for x in more["qsgd"]} == {"42.4"}
+    dense = scores.query("method == 'fedavg' and budget == 1")["mean"].item()
+    assert f"the greatest mean, 42.4 %, where dense messages have {dense:.1f} %" in told
+    assert {f"{x:.1f}" for x in more["qsgd"] - more["sparseloco"]} == {"2.2"}
+
+
+def test_the_order_of_cifar() -> None:
+    told = readme("like-for-like").replace("\n", " ")
+    scores = csv("like-for-like/cifar/means.csv")
+    mean = scores.pivot(index="budget", columns="method", values="mean")
+    some, many, dense = (mean.iloc[i] for i in (1, 2, 3))
+    assert mean.idxmax(axis=1).tolist() == ["sketched", "sketched", "uveqfed", "fedavg"]
+    few = mean.iloc[0].max()
+    best = f"1/300, {few:.1f} and {some.max():.1f} %, uveqfed at 1/30, {many.max():.1f} %"
+    assert f"greatest mean at 1/3000 and {best}; dense messages have {dense.max():.1f}" in told
+    assert f"{some['sbc']:.1f} % at 1/300 and 1/30" in told and some["sbc"] == many["sbc"]
+    assert {*some.index[some < some["sbc"]]} == {"majority", "scalars", "fedavg"}
+    assert many.idxmin() == "sbc" and mean.shape == (4, 18)
+    behind = mean.iloc[:3].max(axis=1) - mean.iloc[:3]["sparseloco"]
+    assert f"on CIFAR-10 SparseLoCo is {range_of(behind, 1)} points behind the best mean" in told
+    skewed = csv("like-for-like/digits_skewed/means.csv").query("budget < 0.001")
+    order = skewed.set_index("method")["mean"].sort_values(ascending=False)
+    assert {*order.index[:2]} == {"stc", "sparseloco"} and order.index[2] == "sbc"
+
+
+def test_where_the_greatest_strength_of_like_for_like_was_chosen() -> None:
+    rows = experiment("like-for-like", "rows").ROWS
+    scores = pd.concat([csv(f"like-for-like/{task}/means.csv") for task in LIKE])
+    knobs = scores[(scores["budget"] < 1) & scores["strength"].notna()]
+    most = knobs["method"].map(lambda name: str(rows[name].strengths[-1]))
+    at = knobs["strength"].astype(str).str.removesuffix(".0") == most
+    told = readme("like-for-like")
+    assert f"At {at.sum()} of {len(knobs)} cases with a knob" in told
+    ends = at.groupby(knobs["method"]).sum()
+    assert ends[["sketched", "sparseloco", "scalars", "stc", "uveqfed"]].tolist() == [9, 8, 7, 5, 5]
+    assert (at.groupby(knobs["method"]).size()[["sparseloco", "sketched"]] == 15).all()
+
+
+def test_total_sparsity_on_resnet20(phases: Any) -> None:
+    table, told = csv("sbc-matrix/cifar_resnet20/diagonals.csv"), readme("sbc-matrix")
+    assert (table["decides"].sum(), len(table)) == (2, 6)
+    assert f"(in all six {range_of(100 * table['temporal'], 0)} % against" in told
+    assert f"{range_of(100 * table['total'], 0)} %): a row of n = 125" in told
+    pairs = phases.rivals(csv("sbc-curves/cifar_resnet20/sparsity.csv"))
+    wins, levels = pairs["temporal_wins"].sum(), pairs["levels"].sum()
+    curves = readme("sbc-curves")
+    assert f"delay alone is better at {wins} of {levels} pairs" in curves
+    last = pairs[pairs["stage"] == 375]
+    assert (last["temporal_wins"] == last["levels"]).all()
+    gaps = " and ".join(f"{100 * gap:.1f}" for gap in last["gap"])
+    assert f"by {gaps} points on average" in curves
+    assert f"at {pairs['both_wins'].sum()} of {levels}." in curves
+
+
 @cache
 def chooses(method: str) -> bool:
     """Whether a method has error feedback and sends some entries alone; SBC does not count."""
@@ -384,3 +716,81 @@ def test_pages_with_masked_methods_say_so_at_the_top() -> None:
         lines = (HOME / name / "README.md").read_text(encoding="utf-8").splitlines()
         note = " ".join(itertools.takewhile(lambda line: line.startswith(">"), lines[2:]))
         assert re.search("momentum masking|Momentum is masked", note), name
+
+
+def test_what_crossings_note_says_of_its_runs() -> None:
+    told, text = csv("crossing/differences.csv"), readme("crossing")
+    met = told.groupby(["setting", "iterations", "budget"])[["topk", "points"]].first()
+    masked = met["topk"].isin(["stc", "topk4"]).sum()
+    assert f"At {masked} of the {len(met)} places the top-k method is `stc` or `topk4`" in text
+    points = told.groupby(["setting", "iterations", "budget"])["points"].mean()
+    means = {s: csv(f"crossing/chars_{s}/means.csv") for s in ("iid", "skewed")}
+    at = [
+        m[(m["iterations"] == 500) & (m["budget"] == 0.01) & (m["method"] == "topk4")]["mean"]
+        for m in means.values()
+    ]
+    ends = " and ".join(f"{mean.iloc[0]:.1f}" for mean in at)
+    assert f"in place of {ends} %" in text
+    leads = " and ".join(f"{points[f'chars_{s}', 500, 0.01]:.1f}" for s in means)
+    assert f"The mask's lead of {leads} points becomes" in text
+
+
+def scored_runs() -> pd.DataFrame:
+    finals = pd.concat([csv(f"like-for-like/{task}/finals.csv") for task in LIKE])
+    return experiment("like-for-like", "analysis").scored(finals.reset_index(drop=True))
+
+
+def test_what_like_for_likes_note_says_of_its_runs() -> None:
+    told, text = scored_runs(), readme("like-for-like")
+    mean = told.groupby(["method", "place"])["logit"].mean().unstack()
+    ahead = (mean < mean.loc["sparseloco"]).sum(axis=1)
+    assert ahead["eden"] == ahead["natural"] == 9 and mean.shape == (18, 15)
+    assert "EDEN errs less than SparseLoCo at 9 of the 15 places, and so does natural" in text
+    digits = mean.loc[:, [place for place in mean if place.startswith("digits")]]
+    behind = (digits - digits.loc["sparseloco"]).mean(axis=1)
+    assert f"Here it is {behind['stc']:.3f} behind." in text and digits.shape[1] == 6
+    assert f"Here it is {behind['sbc']:.3f} behind." in text
+    places = csv("like-for-like/places.csv").set_index("method")
+    assert f"STC's 90 % interval reaches {places.loc['stc', 'high']:.1f} points" in text
+    cifar = csv("like-for-like/cifar/means.csv").set_index(["method", "budget"])["mean"]
+    assert f"in place of {cifar['sbc', 0.00333]:.1f} % with the masking of its paper" in text
+    analysis = experiment("like-for-like", "analysis")
+    ranks = analysis.ranks(told)
+    width, _ = analysis.difference(ranks)
+    far = (ranks.mean() > ranks.mean().min() + width).sum()
+    assert f"separates {far} of the {ranks.shape[1]} methods from the best" in text
+
+
+def test_methods_differ_by_place_more_than_by_seed() -> None:
+    """Mean squares of least squares: methods at places beyond methods, and what is left."""
+    told, squares = scored_runs(), {}
+    seeds = pd.get_dummies(told["place"] + " " + told["seed"].astype(str))
+    for name, methods in (("alike", told["method"]), ("own", told["place"] + told["method"])):
+        columns = np.hstack([seeds, pd.get_dummies(methods)]).astype(float)
+        found, _, rank, _ = np.linalg.lstsq(columns, told["logit"].to_numpy(), rcond=None)
+        squares[name] = float(((told["logit"] - columns @ found) ** 2).sum()), len(told) - rank
+    (alike, freedom), (left, rest) = squares["alike"], squares["own"]
+    ratio = (alike - left) / (freedom - rest) / (left / rest)
+    said_ = f"Methods differ by place {ratio:.0f} times as much as by seed (mean squares)"
+    assert said_ in readme("like-for-like")
+
+
+def test_cases_of_like_for_like_that_share_runs_or_draws() -> None:
+    runs = pd.concat(map(pd.read_csv, HOME.glob("like-for-like/results/*/finals.csv")))
+    case = ["task", "method", "budget"]
+    cases = (
+        runs[runs["budget"] < 1]
+        .groupby(case)
+        .agg(runs=("run", tuple), tuned_at=("tuned_at", "first"), factor=("factor", "first"))
+        .reset_index()
+    )
+    shared = cases.duplicated(["task", "method", "runs"])
+    smaller = cases["tuned_at"] < cases["budget"]
+    assert not (smaller & ~shared).any() and (shared & ~smaller).sum() == 9
+    text = readme("like-for-like")
+    assert f"{shared.sum()} of the {len(cases)} cases have the runs of a smaller budget" in text
+    by = cases[smaller]["budget"].value_counts()
+    assert (by[0.0333], by[0.00333]) == (13, 1)
+    assert f"At {smaller.sum()} of them what was chosen at the smaller budget stands" in text
+    same = (cases["factor"].round(2) == 2.4).sum()
+    assert f"{same} of the {len(cases)} cases chose the same one of the 16 draws" in text

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedsim.federation.trainer import Batches
 from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment, made_up
 
@@ -43,6 +44,25 @@ def test_gaps_of_one_or_two() -> None:
     row = experiment("position-coding").moment("digits", "sbc", 0, 0.5, message)
     assert (row["positions"], row["gaps_of_one_or_two_percent"]) == (4, 75)
     assert row["golomb_bits_per_position"] > 0 < row["context_bits_per_position"]
+
+
+@pytest.mark.slow
+def test_the_language_model_is_the_task_s_with_its_own_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = experiment("position-coding").record
+    monkeypatch.setitem(record.SCALES, "smoke", (2, 32))
+    sizes: list[int] = []
+
+    def batches(shard: np.ndarray, size: int, seed: int, number: int) -> Batches:
+        sizes.append(size)
+        return Batches(shard, size, seed, number)
+
+    monkeypatch.setattr(record, "Batches", batches)
+    data = made_up(tmp_path / "data")
+    patterns = list(record.record("char_lstm", record.SETTINGS[1], "smoke", data))
+    assert sizes == [5] * 4  # the published batch
+    assert {p.n for p in patterns} >= {160_000}  # two layers of 200
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from torch import nn
 from torch.optim import SGD
 
 from fedsim import Data, RunConfig, Task
-from fedsim.search.search import SearchResult, search
+from fedsim.search.page import SearchResult
+from fedsim.search.search import search
 from fedsim.tasks.base import correct, cross_entropy
 
 _X = torch.randn(160, 6, generator=torch.Generator().manual_seed(3))

@@ -162,7 +162,7 @@ def _where_room_is(
 
 def _bars(marks: Marks) -> np.ndarray:
     """Points (M, 2) all along the bars of single points."""
-    if marks.kind != "points" or marks.ranges is None:
+    if marks.kind != "points" or marks.low is None or marks.high is None:
         return np.empty((0, 2))
     heights = np.linspace(marks.low, marks.high, 40)
     return np.column_stack([np.tile(np.asarray(marks.x, float), 40), heights.ravel()])

@@ -126,7 +126,7 @@ def test_names_are_the_functions() -> None:
         ("sbc('a' 'b')", "expected ',' before"),
         ("sbc(0.1)(0.2)", "unexpected '('"),
         ("sbc(,)", "expected a name before ','"),
-        ("sbv(0.1)", "unknown name 'sbv': did you mean 'sbc'? `fedsim list methods` prints"),
+        ("sbv(0.1)", "'sbv': did you mean 'sbc'? `fedsim list methods` prints them all; --rows"),
         ("ef(TopK(0.1))", "unknown name 'TopK': did you mean 'topk'?"),
         ("pipeline(0.1)", "unknown name 'pipeline': known are sbc, gradient_dropping, raw"),
         ("ef(ef(raw))", "ef around ef(raw), which has a memory of its own"),

@@ -189,6 +189,15 @@ def test_a_renamed_folder_is_named(typed: Typed) -> None:
     assert "other" not in said.err
 
 
+def test_a_figure_takes_the_flags_of_all_commands() -> None:
+    flags = cli.parser().parse_args(["show", "curves", "results", "--rows", "mine.py", "--debug"])
+    assert (flags.rows, flags.debug) == ("mine.py", True)
+    assert (
+        cli.parser().parse_args(["--rows", "mine.py", "show", "curves", "results"]).rows
+        == "mine.py"
+    )
+
+
 @pytest.mark.parametrize("place", [("--debug", "run"), ("run", "--debug")])
 def test_debug_shows_the_trace(place: tuple[str, str], typed: Typed) -> None:
     said = typed(*place, "--temporal", "0")

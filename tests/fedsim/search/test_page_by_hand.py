@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -9,9 +10,9 @@ from matplotlib import pyplot
 
 from fedsim.search import tables
 from fedsim.search.goal import Goal
-from fedsim.search.page import search_page
+from fedsim.search.page import SearchResult, search_page
 from fedsim.search.picture import chart
-from fedsim.search.record import explained, finalists
+from fedsim.search.record import finalists
 from fedsim.search.search import rerun
 from tests.support.madesearch import POINT, finalist
 
@@ -45,6 +46,14 @@ METHODS = ROWS.drop(index=1).assign(
 RANKED = [finalist(2, [-0.7]), finalist(0, [-0.5])]
 
 
+def result(**parts: Any) -> SearchResult:
+    """What a search of the rows came to."""
+    made = SearchResult(
+        GOAL, ROWS, METHODS, tuple(RANKED), RANKED[0], {}, "too <few>", {}, Path(), False, ""
+    )
+    return replace(made, **parts)
+
+
 def test_the_winner_lies_on_top_in_black() -> None:
     made = chart(ROWS, RANKED, RANKED[0], GOAL, "digits")
     stars = [marks for marks in made.marks if "finalist" in "".join(marks.texts)]
@@ -76,21 +85,20 @@ def test_trials_that_were_ended_early_are_hollow() -> None:
 
 def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     facts = {"task": "digits", "again": rerun(Path("out"))}
-    left = {"raw": "one message is <dear>"}
-    text = search_page(ROWS, METHODS, RANKED, RANKED[0], GOAL, "too <few>", facts, left)
+    text = search_page(result(left={"raw": "one message is <dear>"}), facts)
     assert "sbc, n = 4, p = 0.1, lr = 0.02</strong>: accuracy 0.5000 on held-out" in text
     assert "<pre>fedsim run --config out/best.toml --out out/best</pre>" in text
     assert 'id="methods"' in text and '<p class="note">too &lt;few&gt;</p>' in text
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
     assert "winner, held-out samples" in text
-    assert "No trial has" in search_page(ROWS[:0], METHODS, [], None, GOAL, "", facts, {})
+    assert "No trial has" in search_page(result(trials=ROWS[:0], finalists=(), winner=None), facts)
 
 
 def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
     rows = pd.concat([ROWS[ROWS["state"] == "complete"]] * 20).assign(lr=[0.1, 0.2] * 20)
     before = dict(matplotlib.rcParams)
     facts = {"task": "digits", "again": ""}
-    text = search_page(rows, METHODS, [], None, GOAL, explained(rows, GOAL), facts, {})
+    text = search_page(result(trials=rows, too_few=""), facts)
     assert 'alt="importance of each setting for accuracy"' in text and "PED-ANOVA" in text
     assert dict(matplotlib.rcParams) == before and not pyplot.get_fignums()
 
