@@ -27,7 +27,7 @@ SEED = 0
 
 
 class Federation(Protocol):
-    """What is read of a task of like-for-like (``rows.Task`` there)."""
+    """The fields that are read of a task of like-for-like (its ``rows.Task``)."""
 
     task: str
     partition: str

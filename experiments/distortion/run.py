@@ -109,7 +109,7 @@ def ends(mean: float, low: float, high: float) -> str:
 
 
 def places(frame: pd.DataFrame) -> str:
-    """A row per place: tau of nu and of 1 / R, and the method of the least nu beside the best."""
+    """A row per place: tau of nu and of 1 / R, and the methods of the least nu and the best."""
     lines = [
         [
             row["task"],
@@ -133,7 +133,7 @@ def places(frame: pd.DataFrame) -> str:
 def figure(cells: pd.DataFrame) -> Figure:
     """Log-odds of an error less the place's mean over nu, a panel per task."""
     names = list(cells["task"].unique())
-    drawn = canvas(3.2 * max(len(names), 2), 3.6)
+    drawn = canvas(max(2.3 * len(names), 6), 3.6)
     level = cells["logit"] - cells.groupby(messages.PLACE)["logit"].transform("mean")
     panels = np.atleast_1d(drawn.subplots(1, len(names), sharey=True))
     for axes, name in zip(panels, names, strict=True):
@@ -143,9 +143,11 @@ def figure(cells: pd.DataFrame) -> Figure:
                 at &= cells["method"].isin(family)
                 memory = "memory" if mark == "x" else "unbiased"
                 label = f"{like.share(budget)}, {memory}"
-                axes.semilogx(cells.loc[at, "nu"], level[at], mark, color=COLOURS[i], label=label)
+                nu = cells.loc[at, "nu"]
+                axes.semilogx(nu, level[at], mark, color=COLOURS[i], label=label, markersize=4)
         axes.set(xlabel="nu = D / (K R)", title=name)
-    panels[0].set_ylabel("log-odds of an error, less the place's mean")
-    panels[-1].legend(fontsize=6)
+    panels[0].set_ylabel("log-odds of an error\nless the place's mean")
+    marks, labels = panels[0].get_legend_handles_labels()
+    drawn.legend(marks, labels, loc="outside lower center", ncols=3, fontsize=7)
     grids(panels)
     return drawn

@@ -94,6 +94,7 @@ AGAIN = (
     Again("fedavg", "rates,2nn-iid-b10", {"rates/rates.csv": "row lr",
           "rates/curves.csv": "name seed round"}),
     Again("cohorts", "", {"policies.csv": "name"}),
+    Again("distortion", "digits_iid", {"distortions.csv": "task method strength n"}),
     Again("crossing", "digits_iid,125", {
           "digits_iid/trials-125.csv": "method budget n factor",
           "digits_iid/finals-125.csv": "method budget seed"}, "seconds"),
