@@ -26,12 +26,12 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import State, arguments, compress, decompress, message, parse
+from compressors import Packet, State, arguments, compress, decompress, message, parse
 from compressors.arraycache import forget
 from compressors.device import plan, read, write
 from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
 from compressors.kernels.gpu.layout import programs_of
-from compressors.message import Packet, Upload, compress_all
+from compressors.message import Upload, compress_all
 from compressors.segments import layout
 from fedsim.federation.masking import Masking, mask_all
 

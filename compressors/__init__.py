@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.base import (
         ALL,
         Compressor,
+        Packet,
         Sent,
         SentTensor,
         State,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
     from compressors.grammar import text, to_json
     from compressors.message import (
-        Packet,
         Received,
         compress,
         decompress,

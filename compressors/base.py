@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from operator import index
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.grammar import plain_text
+from compressors.grammar import Span
 
 Tensors = Mapping[str, Tensor]
 """Ordered names to float32 tensors: an update, or the weights it belongs to."""
@@ -79,6 +79,42 @@ class SentTensor:
 
 Sent = dict[str, SentTensor]
 """What the receiver will see of a whole update."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A message as its sender has it.
+
+    ``payload`` is all that travels; its size in bits is ``8 * len(payload)``. ``sent``
+    is what the receiver will see, tensor by tensor, so that the sender need not decode
+    its own message; where a tensor travels as it is, that may be the caller's own memory.
+    ``spans``: where the bits went; the sum is the payload's bits.
+    """
+
+    payload: bytes
+    sent: Sent
+    spans: dict[Span, int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many entries of each tensor travel; asking for it makes no ``sent``."""
+        return {name: one.count for name, one in self.sent.items()}
+
+
+class LazyPacket(Packet):
+    """A packet whose ``sent`` is made at its first use.
+
+    Attributes:
+        state: the sender's memory from now on.
+    """
+
+    state: State
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def __reduce__(self) -> Any:
+        return Packet, (self.payload, self.sent, self.spans)  # in another process, as it is
 
 
 class VectorCodec(Protocol):
@@ -136,9 +172,8 @@ def derive(seed: int, *path: int | str) -> int:
         >>> derive(1, "client", 3) == derive(1, "client", 3) != derive(1, "client", 4)
         True
     """
-    text = "/".join(
-        plain_text(part) if isinstance(part, str) else str(index(part)) for part in (seed, *path)
-    )
+    parts = [str.__str__(x) if isinstance(x, str) else str(index(x)) for x in (seed, *path)]
+    text = "/".join(parts)  # of texts of a subclass, such as an Enum, what they are
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
 
 

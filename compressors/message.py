@@ -9,8 +9,7 @@ is refused by the fingerprint, up to one chance in 65,536.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -26,7 +25,7 @@ from compressors.arguments import (
     template_of,
     update_of,
 )
-from compressors.base import Compressor, Sent, State, Tensors, finite
+from compressors.base import Compressor, Packet, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import GPU_DEVICES
 from compressors.errors import NotFinite, PayloadError
@@ -35,56 +34,11 @@ from compressors.segments.decoded import Decoded
 from compressors.segments.layout import VERSION
 from compressors.segments.plan import plan_of
 from compressors.segments.read import decode
-from compressors.segments.write import HostMessage, encode
+from compressors.segments.write import encode
 from compressors.whole.keepers import check_whose
-
-if TYPE_CHECKING:
-    from compressors.device.write import DeviceMessage
 
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
 """numpy's own defaults: a caller's ``np.seterr`` decides nothing in a message."""
-
-
-@dataclass(frozen=True)
-class Packet:
-    """A message as its sender has it.
-
-    ``payload`` is all that travels; its size in bits is ``8 * len(payload)``. ``sent``
-    is what the receiver will see, tensor by tensor, so that the sender need not decode
-    its own message; where a tensor travels as it is, that may be the caller's own memory.
-    ``spans``: where the bits went; the sum is the payload's bits.
-    """
-
-    payload: bytes
-    sent: Sent
-    spans: dict[Span, int]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many entries of each tensor travel; asking for it makes no ``sent``."""
-        return {name: one.count for name, one in self.sent.items()}
-
-
-class _OnePass(Packet):
-    """A message of one pass: what the receiver will see is made when it is asked for."""
-
-    written: "HostMessage | DeviceMessage"
-
-    def __init__(self, written: "HostMessage | DeviceMessage") -> None:
-        vars(self).update(payload=written.payload, spans=written.spans, written=written)
-
-    @cached_property
-    def sent(self) -> Sent:
-        """See ``Packet``."""
-        return self.written.sent()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """See ``Packet``."""
-        return self.written.counts()
-
-    def __reduce__(self) -> Any:
-        return Packet, (self.payload, self.sent, self.spans)  # in another process, as it is
 
 
 def compress(
@@ -114,7 +68,7 @@ def compress(
     check_method(compressor)
     written = encode(compressor, update, state, seed)
     if written is not None:
-        return _OnePass(written), written.state
+        return written, written.state
     update = update_of(update)
     if _plan(compressor, update) is not None:
         return _by_kernels([Upload(compressor, update, state, seed)])[0]
@@ -217,7 +171,7 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
         written = write_messages(method, begun)
     for one in written:
         one.spans["header"] += 8 * len(one.payload) - sum(one.spans.values())
-    return [(_OnePass(one), one.state) for one in written]
+    return [(one, one.state) for one in written]
 
 
 def _plan(compressor: Any, *updates: Tensors) -> Any:
@@ -236,15 +190,6 @@ class Received:
     ``sent``: how many entries of each tensor travelled, by the message; for a method from
     outside the package, which books none, those of the update that are not zero.
     """
-
-    update: dict[str, Tensor]
-    spans: dict[Span, int]
-    sent: dict[str, int]
-
-
-@dataclass(frozen=True)
-class LazyReceived:
-    """``Received`` whose update may be ``Decoded``: tensors that are made when one is read."""
 
     update: Tensors
     spans: dict[Span, int]
@@ -265,12 +210,12 @@ def receive(compressor: Compressor, payload: bytes, template: Tensors) -> Receiv
     return Received(update, message.spans, message.sent)
 
 
-def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> LazyReceived:
-    """``receive`` for a reader who may need only the sum of updates, or none of their tensors."""
+def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> Received:
+    """``receive``, whose update may be ``Decoded``: tensors that are made when one is read."""
     check_method(compressor)
     decoded = decode(compressor, payload, template)
     if decoded is not None:
-        return LazyReceived(*decoded)
+        return Received(*decoded)
     template, payload = template_of(template), payload_of(payload)
     with np.errstate(**_NUMPY):
         if _plan(compressor, template) is not None:
@@ -278,7 +223,7 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> L
 
             decoded = read.decode_on_device(compressor, payload, template)
             if decoded is not None:
-                return LazyReceived(*decoded)
+                return Received(*decoded)
         bits = BitReader(payload)
         version = bits.uint(8)
         if version != VERSION:
@@ -298,7 +243,7 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> L
     foreign = _from_outside(compressor)
     all_counts = {n: int(x.count_nonzero()) if foreign else x.numel() for n, x in update.items()}
     counts = {name: bits.sent.get(name, count) for name, count in all_counts.items()}
-    return LazyReceived(update, bits.spans(), counts)
+    return Received(update, bits.spans(), counts)
 
 
 def _from_outside(method: Any) -> bool:
@@ -325,7 +270,8 @@ def contents(compressor: Compressor, payload: bytes) -> BitReader:
 
 def decompress(compressor: Compressor, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``; ``receive`` returns its bits as well."""
-    return receive(compressor, payload, template).update
+    update = read_message(compressor, payload, template).update
+    return update.tensors if isinstance(update, Decoded) else dict(update)
 
 
 def explain(compressor: Compressor, payload: bytes, template: Tensors) -> dict[Span, int]:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from compressors.arguments import check_update
-from compressors.base import Compressor, State, Tensors, VectorCodec
+from compressors.base import Compressor, Packet, State, Tensors, VectorCodec
 from compressors.errors import PartError, PayloadError, UpdateError
 from compressors.grammar import text
-from compressors.message import Packet, compress, decompress, explain
+from compressors.message import compress, decompress, explain
 from compressors.parsing import parse
 from compressors.usercode import located, user_code
 from compressors.whole.lift import PerTensor

@@ -8,14 +8,15 @@ segments of several messages are as many times the tensors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
-from compressors.bits import SPANS, BitWriter, Span
+from compressors.base import ALL, LazyPacket, Sent, SentTensor, State, tensor_seed
+from compressors.bits import SPANS, BitWriter
 from compressors.device.layout import BitStream, encode_streams
 from compressors.device.read import decode_on_device
 from compressors.device.select import Choice, T, Waiting, choose
@@ -105,25 +106,20 @@ class Done:
         return sent
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceMessage:
-    """A message: its bytes, their account, and the memory from now on.
-
-    The receiver's view is made at its first use.
-    """
+class DeviceMessage(LazyPacket):
+    """A message of kernels, with what ``sent`` is made of."""
 
     compressor: Any
-    payload: bytes
-    spans: dict[Span, int]
-    state: State
     update: dict[str, Tensor]
     done: list[Done]
 
+    @property
     def counts(self) -> dict[str, int]:
         """How many entries of each tensor travel."""
         many = {name: count for one in self.done for name, count in one.counts().items()}
         return {name: many[name] for name in self.update}
 
+    @cached_property
     def sent(self) -> Sent:
         """What the receiver will see of each tensor."""
         sent = {name: tensor for one in self.done for name, tensor in one.sent().items()}
@@ -151,12 +147,12 @@ def write_messages(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessag
             ]
             return [
                 DeviceMessage(
-                    compressor,
-                    to_bytes(one.stream.words, one.stream.bits, header),
-                    one.stream.spans,
-                    nest("residual", one.residual),
-                    update,
-                    [one],
+                    compressor=compressor,
+                    payload=to_bytes(one.stream.words, one.stream.bits, header),
+                    spans=one.stream.spans,
+                    state=nest("residual", one.residual),
+                    update=update,
+                    done=[one],
                 )
                 for (update, _, _, header), one in zip(
                     begun, *together([_written(parts)]), strict=True
@@ -198,7 +194,16 @@ def _by_rules(compressor: Any, rules: Rules, begun: Sequence[Begun]) -> list[Dev
         else:
             for i, one in zip(parts, done, strict=True):
                 after |= nest(f"{i}", nest("residual", one.residual))
-        messages.append(DeviceMessage(compressor, out.to_bytes(), spans, after, update, [*done]))
+        messages.append(
+            DeviceMessage(
+                compressor=compressor,
+                payload=out.to_bytes(),
+                spans=spans,
+                state=after,
+                update=update,
+                done=[*done],
+            )
+        )
     return messages
 
 

@@ -145,6 +145,7 @@ class Layout:
         parts: one for each plan.
         header: the first bytes of a message.
         held: of each tensor that the memory has, its name, and the update's tensor it belongs to.
+        total: entries of the update.
         begun: whether the method was asked if it can begin a memory for these tensors.
     """
 
@@ -153,6 +154,7 @@ class Layout:
     parts: tuple[Part, ...]
     header: bytes
     held: tuple[tuple[str, int], ...]
+    total: int
     begun: bool = False
 
     def residuals(self, state: Any) -> tuple[list[int], list[Tensor]] | None:
@@ -210,7 +212,8 @@ def layout_of(
     if plan.keeps:  # one residual around all rules
         held.sort(key=itemgetter(1))
     header = (VERSION << 16 | fingerprint(compressor, template)).to_bytes(HEADER // 8)
-    return Layout(names, shapes, tuple(parts), header, tuple(held))
+    total = sum(part.total for part in parts)
+    return Layout(names, shapes, tuple(parts), header, tuple(held), total)
 
 
 def low_bits(plan: Plan, k: int, n: int) -> int:

@@ -56,8 +56,7 @@ def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     walked = parse_parts(layout, payload, books)
     if walked is None:
         return None
-    total = sum(part.total for part in layout.parts)
-    few = FEW * sum(int(one.counts.sum()) for one in walked) <= total
+    few = FEW * sum([int(one.counts.sum()) for one in walked]) <= layout.total
     update = (_entries if few else _tensors)(layout, payload, walked)
     return None if update is None else join_parts(layout, payload, books, update, walked)
 
@@ -71,8 +70,6 @@ def read_payload(layout: Layout, payload: bytes) -> dict[str, Tensor] | None:
 def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded | None:
     """The entries that travelled, with their places in a vector of the whole update."""
     stream, tail = _stream(payload)
-    sizes = [shape.numel() for shape in layout.shapes]
-    starts = dict(zip(layout.names, accumulate(sizes, initial=0), strict=False))
     value_parts, places = list[np.ndarray](), list[np.ndarray]()
     for part, one in zip(layout.parts, walked, strict=True):
         count = int(one.counts.sum())
@@ -101,6 +98,8 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
         else:
             place = one.positions[:count] + np.repeat(part.table[START], one.counts)
         if len(layout.parts) > 1:
+            sizes = [shape.numel() for shape in layout.shapes]
+            starts = dict(zip(layout.names, accumulate(sizes, initial=0), strict=False))
             origins = np.array([start for _, _, start, _ in part.cuts])
             shifts = np.array([starts[name] for name in part.names]) - origins
             filled = np.flatnonzero(part.sizes)

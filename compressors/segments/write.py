@@ -5,6 +5,7 @@ Nothing is said of what is wrong with an update or a memory: the way is left, an
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor
 
 from compressors.arguments import check_finite, seed_of
-from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
-from compressors.bits import SPANS, Span
+from compressors.base import ALL, LazyPacket, Sent, SentTensor, State, tensor_seed
+from compressors.bits import SPANS
 from compressors.kernels.segments import choose, frame
 from compressors.kernels.segments.choose import BASE, LOW, SIZE, START, WANTED
 from compressors.kernels.segments.symbols import encode_segments
@@ -63,20 +64,14 @@ class Selection:
     capacity: int
 
 
-@dataclass(eq=False)
-class HostMessage:
-    """A message: its bytes, their account, and the memory from now on.
+class HostMessage(LazyPacket):
+    """A message of one pass, with what ``sent`` is made of."""
 
-    The receiver's view (``sent``) is made when it is asked for.
-    """
-
-    payload: bytes
-    spans: dict[Span, int]
-    state: State
     layout: Layout
     as_is: dict[str, Tensor]
     chosen: list[Selection]
 
+    @property
     def counts(self) -> dict[str, int]:
         """How many entries of each tensor travel."""
         many: dict[str, int] = {}
@@ -84,6 +79,7 @@ class HostMessage:
             many |= counts_of(choice.part, choice.counts, choice.positions)
         return {name: many[name] for name in self.layout.names}
 
+    @cached_property
     def sent(self) -> Sent:
         """What the receiver will see of each tensor."""
         sent: Sent = {}
@@ -183,7 +179,9 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
     payload = stream.close((position + 7) // 8)
     spans = dict(zip(SPANS, books.tolist(), strict=True))
     spans["header"] += 8 * len(payload) - sum(spans.values())
-    return HostMessage(payload, spans, after, layout, as_is, chosen)
+    return HostMessage(
+        payload=payload, spans=spans, state=after, layout=layout, as_is=as_is, chosen=chosen
+    )
 
 
 def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Selection | None:

@@ -50,7 +50,7 @@ def mask_all(maskings: Sequence[Masking]) -> list[State]:
     pairs = zip(maskings, chosen, strict=True)
     moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]
     kernels = None
-    if any(x.device.type in GPU_DEVICES for moments in moments_of for x in moments.values()):
+    if GPU_DEVICES & {x.device.type for moments in moments_of for x in moments.values()}:
         from compressors.device.numbers import (
             masked_copies,  # and triton, which takes its time to load
         )

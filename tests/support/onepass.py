@@ -59,7 +59,7 @@ def part_by_part() -> Iterator[None]:
 
 def is_one_pass(packet: Packet) -> bool:
     """Whether a message was made in one pass."""
-    return isinstance(getattr(packet, "written", None), HostMessage)
+    return isinstance(packet, HostMessage)
 
 
 def both_ways(text: str, updates: list[Tensors], seed: int = 0) -> list[Packet]:
