@@ -167,39 +167,40 @@ class LocalGrid(NumberedGrid):
 
     def _serve(self, messages: list[Message], call: Call) -> None:
         """Answers messages whose nodes are free, then those that have waited for these nodes."""
-        free = [
-            message
-            for message in messages
-            if self._nodes.claim(message.metadata.dst_node_id, partial(self._reply, message, call))
-        ]
+        free, nodes = list[Message](), list[int]()
+        for message in messages:
+            node = message.metadata.dst_node_id
+            if self._nodes.claim(node, partial(self._reply, message, node, call)):
+                free.append(message)
+                nodes.append(node)
         if len(free) < 2 or call.closed:
-            for message in free:
-                self._reply(message, call)
+            for message, node in zip(free, nodes, strict=True):
+                self._reply(message, node, call)
             return
         assert self._answer_several is not None
-        contexts = [self._handed_over(message) for message in free]
+        contexts = [*map(self._handed_over, free, nodes)]
         left, waiting = set(range(len(free))), []
         try:
             for i, answer in self._answer_several(free, contexts):
                 left.remove(i)
                 if isinstance(answer, Exception):
                     answer = failure_reply(free[i], trace_of(answer))
-                waiting.append(self._deliver(free[i], contexts[i], answer, call))
+                waiting.append(self._deliver(nodes[i], contexts[i], answer, call))
         except Exception as error:
             for i in sorted(left):
                 reply = failure_reply(free[i], trace_of(error))
-                waiting.append(self._deliver(free[i], contexts[i], reply, call))
+                waiting.append(self._deliver(nodes[i], contexts[i], reply, call))
         for task in waiting:
             if task is not None:
                 task()
 
-    def _reply(self, message: Message, call: Call) -> None:
+    def _reply(self, message: Message, node: int, call: Call) -> None:
         """Answers a message whose node is claimed, then those that have waited for that node."""
         if call.closed:
-            waiting = self._nodes.release(message.metadata.dst_node_id)
+            waiting = self._nodes.release(node)
             self._late.put(too_late(message))
         else:
-            context = self._handed_over(message)
+            context = self._handed_over(message, node)
             try:
                 reply = self._app(message, context)
                 if not isinstance(reply, Message):
@@ -207,33 +208,31 @@ class LocalGrid(NumberedGrid):
                     raise TypeError(f"the client app returned {kind}, not a Message")
             except Exception as error:
                 reply = failure_reply(message, trace_of(error))
-            waiting = self._deliver(message, context, reply, call)
+            waiting = self._deliver(node, context, reply, call)
         if waiting is not None:
             waiting()
 
-    def _handed_over(self, message: Message) -> Context:
+    def _handed_over(self, message: Message, number: int) -> Context:
         """The context of the message's node; copies, as of a message to another process.
 
         Stock strategies share one record between messages, and a client that fails keeps the
         memory that it had.
         """
         message.content = message.content.copy()
-        number = message.metadata.dst_node_id
         if number in self._contexts:
             return copy.deepcopy(self._contexts[number])
         node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
         return Context(RUN, number, node, RecordDict(), {})
 
     def _deliver(
-        self, message: Message, context: Context, reply: Message, call: Call
+        self, node: int, context: Context, reply: Message, call: Call
     ) -> Callable[[], None] | None:
         """Hands a reply over; returns the work that has waited for its node.
 
         The node becomes free before its reply is handed over, because the receiver may ask the node
         again at once. A node that is not free would be served alone, outside of its stack.
         """
-        node = message.metadata.dst_node_id
-        if reply.has_content() and (context.state or node in self._contexts):
+        if (context.state or node in self._contexts) and reply.has_content():
             self._contexts[node] = context
         waiting = self._nodes.release(node)
         with call.lock:

@@ -6,79 +6,72 @@
 import time
 from collections.abc import Generator
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from flwr.app import Message, RecordDict
+from flwr.app import RecordDict
 
-from compressors import State, derive
+from compressors import State, UpdateError, derive
 from compressors.message import Upload
 from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
 from fedsim.federation.client_memory import pack_memory, unpack_memory
-from fedsim.federation.device import enough
 from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import ORDERED_FRACTION
 from fedsim.federation.trainer import Trainer
-from fedsim.ground.errors import training
-from fedsim.settings.config import RunConfig
+from fedsim.ground.errors import with_cause
 from fedsim.settings.fields import EXACT
-from strategies import ClientEnd, TrainJob
+from strategies import ClientUpdate, TrainJob, TrainResult
 from strategies.channel.buffers import answered
-from strategies.channel.client_end import Line
-from strategies.channel.parts import PartsEnd
-from strategies.channel.payload import METRICS, SAMPLES, SENT, settings_in
-
-Outcome = TypeVar("Outcome")
+from strategies.channel.orders import REPORT_NAMES
+from strategies.channel.payload import METRICS, SAMPLES, SENT, Settings
+from strategies.channel.side_payloads import REPORT
 
 Request = TrainJob | Upload | Masking
 """What a client asks of its driver: it gives ``TrainResult``, ``Encoded`` and ``Masked``."""
 
 Serving = Generator[Request, Any, tuple[RecordDict, State]]
-"""Wishes out, what they gave in; at the end the reply's content and the client's memory."""
+"""Requests out, their answers in; at the end the reply's content and the client's memory."""
 
 RULE = "rule"
 """In a client's memory: what the algorithm's client half remembers."""
 
 
 def serve(
-    message: Message, client: int, config: RunConfig, trainer: Trainer, memory: State
+    content: RecordDict, settings: Settings, client: int, trainer: Trainer, memory: State
 ) -> Serving:
     """One message of one client: decode, train, encode, remember.
 
     Args:
-        message: from the server.
+        content: of the server's message.
+        settings: of the message (``settings_in``).
         client: its number.
-        config: the run's.
         trainer: of the worker that trains the jobs.
         memory: the client's before, empty before its first message.
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    memory = unpack_memory(memory, config.machine.memory_as)
-    plan, state = trainer.plan, unnest(RULE, memory)
-    work = orders.work_of(config, plan, settings_in(message.content))
-    half, count = plan.client, plan.algorithm.parts(plan.clients)
-    uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
-    before = (
-        orders.uplink_at(config, float(memory[ORDERED_FRACTION]))
-        if ORDERED_FRACTION in memory
-        else None
-    )
-    template = half.payload_template(trainer.template)
+    config, plan, half = trainer.config, trainer.plan, trainer.plan.client
+    if config.machine.memory_as != EXACT:
+        memory = unpack_memory(memory, config.machine.memory_as)
+    state, line = unnest(RULE, memory), trainer.line
+    work = orders.work_of(config, plan, settings)
+    if work.ordered:
+        before = memory.get(ORDERED_FRACTION)
+        last_uplink = None if before is None else orders.uplink_at(config, float(before))
+        line = trainer.line_with(orders.uplink_at(config, work.p), last_uplink)
+    clock = time.perf_counter()
     initial = trainer.buffers.initial
     end = ClientEnd(uplink, plan.downlink, template, initial, config.seed, before, trainer.means)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
     samples = len(trainer.federation.shards[client])
     with enough(trainer.device):
-        delivery = replace(line.decode(message.content, memory or None), samples=samples)
-    seconds = dict.fromkeys(("decode-seconds", "train-seconds", "encode-seconds"), 0.0)
-    seconds["decode-seconds"] = time.perf_counter() - clock
+        delivery = replace(line.decode(content, memory or None), samples=samples)
+    decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state)
     job = TrainJob(
@@ -92,38 +85,44 @@ def serve(
         (hook,) if hook else (),
     )
     job, result = yield from half.train(delivery, state, job)
+    train_seconds = result.seconds
     client_update = half.make_update(delivery, state, job, result)
     if isinstance(client_update, Generator):
-        client_update = yield from _timed(client_update, seconds, "train-seconds")
+        client_update, more_seconds = yield from _timed(client_update)
+        train_seconds += more_seconds
     if client_update.compressor_state is not None:
         acknowledged = replace(delivery.ack, uplink=client_update.compressor_state)
         delivery = replace(delivery, ack=acknowledged)
-    with training(delivery.round, result.loss, partial(suspect, uplink)), enough(trainer.device):
+    try:
         encoding = line.encode(client, client_update.update, delivery)
-        packet, after = yield from _timed(encoding, seconds, "encode-seconds")
+        packet, after, encode_seconds = yield from encoding
+    except UpdateError as error:
+        raise with_cause(error, delivery.round, result.loss, suspect(line.uplink)) from error
     optimizer = result.optimizer
     if plan.masks:
-        by_method = config.training.momentum_masking == "auto"
-        sent = masked(uplink, packet.sent) if by_method else packet.sent
+        all_of_it = trainer.masks_all and not work.ordered
+        sent = packet.sent if all_of_it else masked(line.uplink, packet.sent)
         forgot = yield Masking(optimizer, sent)
         optimizer = forgot.optimizer
-        seconds["encode-seconds"] += forgot.seconds
-    seconds["train-seconds"] += result.seconds
+        encode_seconds += forgot.seconds
     counted = packet.counts
     counts = [counted[name] for name in line.template]
-    content = RecordDict()
-    content[METRICS] = metrics_of(
+    metrics = metrics_of(
         {
             SAMPLES: samples,
             "train-loss": result.loss,
             "sent": sum(counts),
             SENT: counts,
-            **seconds,
+            "decode-seconds": decode_seconds,
+            "train-seconds": train_seconds,
+            "encode-seconds": encode_seconds,
         }
     )
-    side_payloads = answered(delivery.settings, result.buffers, initial)
-    side_payloads |= orders.client_report(delivery.settings, result, uplink, after)
-    line.reply(content, packet, delivery, side_payloads)
+    side_payloads = answered(settings, result.buffers, trainer.buffers.initial)
+    if names := settings.get(REPORT_NAMES):
+        side_payloads[REPORT] = orders.client_report(names, result, line.uplink, after)
+    reply = RecordDict({METRICS: metrics})
+    line.reply(reply, packet, delivery, side_payloads)
     local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
     after |= nest("optimizer", {} if config.training.stateless else optimizer)
     after |= nest("buffers", local)
@@ -132,21 +131,21 @@ def serve(
     after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
     if config.machine.memory_as == EXACT:
-        return content, after
+        return reply, after
     seed = derive(config.seed, "memory", client, done)
-    return content, pack_memory(after, config.machine.memory_as, seed)
+    return reply, pack_memory(after, config.machine.memory_as, seed)
 
 
 def _timed(
-    requests: Generator[Request, Any, Outcome], seconds: dict[str, float], name: str
-) -> Generator[Request, Any, Outcome]:
-    """The same requests; adds how long each took to the ``seconds`` of that ``name``."""
+    jobs: Generator[TrainJob, TrainResult, ClientUpdate],
+) -> Generator[TrainJob, TrainResult, tuple[ClientUpdate, float]]:
+    """The same jobs; returns what they return, and how many seconds all of them took."""
+    seconds = 0.0
     try:
-        request = next(requests)
+        job = next(jobs)
         while True:
-            response = yield request
-            seconds[name] += response.seconds
-            request = requests.send(response)
+            result = yield job
+            seconds += result.seconds
+            job = jobs.send(result)
     except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
+        return end.value, seconds

@@ -8,19 +8,20 @@ from typing import Any, cast
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from compressors import State
+from compressors import State, compress
 from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Request, Serving, serve
 from fedsim.federation.client_memory import ClientStates
-from fedsim.federation.masking import Masked, Masking, mask_all
+from fedsim.federation.device import enough
+from fedsim.federation.masking import Masked, Masking, mask_all, mask_momentum
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import StackJob
-from fedsim.federation.stacks import Result, Stack, stack_of, train_one
-from fedsim.federation.trainer import Trainer, trainer_of
+from fedsim.federation.stacks import Result, Stack, stack_of
+from fedsim.federation.trainer import trainer_of
 from fedsim.settings.config import RunConfig
-from strategies import TrainJob
+from strategies import TrainJob, TrainResult
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
 from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, Settings, settings_in
@@ -44,20 +45,18 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         with user_code():
-            return trained(message, context)
-
-    def trained(message: Message, context: Context) -> Message:
-        config = config_of(context)
-        trainer, settings = trainer_of(config), settings_in(message.content)
-        memory = states.load(context, settings)
-        serving = serve(message, client_of(settings, context), config, trainer, memory)
-        try:
-            content, memory = serve_one(serving, partial(_by_itself, trainer))
-        except NoBase:
-            return Message(ask_for_model(), reply_to=message)
-        reply = Message(content, reply_to=message)
-        states.commit(context, settings, memory)  # last: a client that failed above keeps its own
-        return reply
+            trainer, content = trainer_of(config_of(context)), message.content
+            settings = settings_in(content)
+            memory = states.load(context, settings)
+            serving = serve(content, settings, client_of(settings, context), trainer, memory)
+            try:
+                with enough(trainer.device):
+                    content, memory = serve_one(serving, trainer.train)
+            except NoBase:
+                return Message(ask_for_model(), reply_to=message)
+            reply = Message(content, reply_to=message)
+            states.commit(context, settings, memory)  # last: a client that failed keeps its own
+            return reply
 
     @app.query(FORGET.split(".")[1])
     def forget(message: Message, context: Context) -> Message:
@@ -67,22 +66,30 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     return app
 
 
-def serve_one(
-    serving: Serving, train: Callable[[Sequence[TrainJob]], list[Result]]
-) -> tuple[RecordDict, State]:
-    """Answers the requests of one client; returns its reply's content and its memory."""
-    answers: list[Answer] = []
+def serve_one(serving: Serving, train: Callable[..., TrainResult]) -> tuple[RecordDict, State]:
+    """Answers the requests of one client; returns its reply's content and its memory.
+
+    ``train``: as ``Trainer.train``, which takes the fields of a job.
+    """
     try:
+        request = next(serving)
         while True:
-            request = go_on(serving, answers)
-            answers = answer_requests([request], train)
+            start = time.perf_counter()
+            answer: TrainResult | Encoded | Masked
+            try:
+                if isinstance(request, TrainJob):
+                    answer = train(*request)
+                elif isinstance(request, Upload):
+                    answer = Encoded(*compress(*request), time.perf_counter() - start)
+                else:
+                    answer = Masked(mask_momentum(*request), time.perf_counter() - start)
+            except Exception as error:
+                request = serving.throw(error)
+            else:
+                request = serving.send(answer)
     except StopIteration as end:
         content, memory = end.value
         return content, memory
-
-
-def _by_itself(trainer: Trainer, jobs: Sequence[TrainJob]) -> list[Result]:
-    return [train_one(StackJob(trainer, job)) for job in jobs]
 
 
 def go_on(serving: Serving, answers: list[Answer]) -> Request:
@@ -171,7 +178,7 @@ def make_answer_several(
             """Notes a client's next request; else its reply, or its error."""
             try:
                 try:
-                    with user_code():
+                    with user_code(), enough(stack.trainer.device):
                         requests[i] = go_on(serving[i], answers)
                     return None
                 except NoBase:
@@ -193,7 +200,7 @@ def make_answer_several(
             except Exception as error:
                 yield i, error
                 continue
-            serving[i] = serve(message, client, config, stack.trainer, memory)
+            serving[i] = serve(message.content, settings[i], client, stack.trainer, memory)
             if (done := next_of(i, [])) is not None:
                 yield i, done
         while requests:

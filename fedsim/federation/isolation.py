@@ -9,7 +9,6 @@ error names the state.
 
 import random
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +26,11 @@ from fedsim.federation.fingerprint import Contents, attributes, model_contents, 
 from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.stackable import NEAR
-from fedsim.federation.stackedsteps import StackJob
-from fedsim.federation.stacks import Result, train_one
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies import Asynchronous, TrainJob, TrainResult
+from strategies.channel.payload import settings_in
 
 _STEPS = 3
 """Local iterations of a message: a number that is odd, as what changes may change back."""
@@ -122,17 +120,15 @@ def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _O
 def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object, ...]:
     """The answer of a client to its first message."""
     _seed()
-    trained: list[Result] = []
+    trained: list[TrainResult] = []
 
-    def train(jobs: Sequence[TrainJob]) -> list[Result]:
-        short = [job._replace(iterations=_STEPS) for job in jobs]
-        trained.extend(train_one(StackJob(trainer, job)) for job in short)
-        return trained[-len(jobs) :]
+    def train(*job: Any) -> TrainResult:
+        trained.append(trainer.train(*TrainJob(*job)._replace(iterations=_STEPS)))
+        return trained[-1]
 
-    message: Any = SimpleNamespace(content=RecordDict(dict(content.items())))  # no grid sends it
-    reply, memory = serve_one(serve(message, client, trainer.config, trainer, {}), train)
-    finished = [x for x in trained if isinstance(x, TrainResult)]
-    results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in finished]
+    content = RecordDict(dict(content.items()))
+    reply, memory = serve_one(serve(content, settings_in(content), client, trainer, {}), train)
+    results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in trained]
     if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent
         return (*results,)
     payloads = [record.get("payload") for record in reply.config_records.values()]

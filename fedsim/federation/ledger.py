@@ -14,6 +14,7 @@ The server evaluates, which costs no bits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -109,17 +110,19 @@ def charged_bits(message: Downlink | Uplink) -> int:
         >>> charged_bits(Downlink(b"ab", "model", {}, charged=False, side_payloads={"order": b"c"}))
         8
     """
-    bits = wire_bits(message.payload) - free_bits(message)
+    size = len(message.payload)
     for name, payload in message.side_payloads.items():
         if CHARGES[name].wire:
-            bits += wire_bits(payload)
-    return bits
+            size += len(payload)
+    return 8 * size - free_bits(message)
 
 
 def free_bits(message: Downlink | Uplink) -> int:
     """The bits of a message that are not charged: those of the initial model and its parts."""
-    if isinstance(message, Uplink) or message.charged:
-        return 0 if isinstance(message, Uplink) else message.free
+    if isinstance(message, Uplink):
+        return 0
+    if message.charged:
+        return message.free
     charged = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
     return wire_bits(message.payload) + sum(map(wire_bits, charged))
 
@@ -145,7 +148,7 @@ def _side_bits(columns: Mapping[str, str], messages: Iterable[Downlink | Uplink]
 
 def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, int]:
     """The columns of a payload's parts, each the sum over messages of one direction."""
-    sums = {column: sum(m.spans[span] for m in messages) for column, span in _SPLIT.items()}
+    sums = {column: sum([m.spans[span] for m in messages]) for column, span in _SPLIT.items()}
     content = sum(sums[column] for column in CONTENT)
     return {f"{direction}_{name}": x for name, x in (sums | {"content_bits": content}).items()}
 
@@ -171,11 +174,11 @@ def bits_of_round(traffic: RoundTraffic, sampling: SamplerBits | None = None) ->
         down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
         up_sampler_bits=None if sampling is None else sampling.up,
         down_sampler_bits=None if sampling is None else sampling.down,
-        up_message_bits=8 * sum(traffic.wire.up(client) for client in traffic.uplinks),
-        down_message_bits=sum(_down_message_bits(traffic, c) for c in traffic.downlinks),
+        up_message_bits=8 * sum([traffic.wire.up(client) for client in traffic.uplinks]),
+        down_message_bits=sum([_down_message_bits(traffic, c) for c in traffic.downlinks]),
         total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down + sum(edges),
         **dict(zip(EDGES, edges, strict=False)),
-        up_sent=sum(int(up.metrics.get("sent", 0)) for up in ups),
+        up_sent=sum([int(up.metrics.get("sent", 0)) for up in ups]),
         **_split(ups, "up"),
         **_split([down for down in downs if down.charged], "down"),
         **_side_bits(_side_columns(traffic.side_names, "up"), ups),
@@ -212,7 +215,7 @@ def round_seconds(traffic: RoundTraffic) -> CodingSeconds:
     """The columns of what a round's parts took, over all clients and at the server."""
 
     def total(key: str) -> float:
-        return sum(up.metrics.get(key, 0.0) for up in traffic.uplinks.values())
+        return sum([up.metrics.get(key, 0.0) for up in traffic.uplinks.values()])
 
     return CodingSeconds(
         train_seconds=total("train-seconds"),
@@ -233,21 +236,15 @@ def count_failures(traffic: RoundTraffic) -> FailedReplies:
     comes, and its failure where it was asked for. The reasons have late updates that could not be
     applied (``RoundTraffic.refused``).
     """
-    fates = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
+    ups = traffic.uplinks.values()
     return FailedReplies(
         failures=len(traffic.failures),
         failure_reasons=reasons([*traffic.failures.values(), *traffic.refused.values()]),
         failed_up_bits=sum(traffic.failed_bits.values()),
         absent=len({*traffic.failures} - {*traffic.downlinks}),
-        **{outcome: sum(counts[outcome] for counts in fates) for outcome in FATES},
+        returned=sum([up.returned for up in ups]),
+        lost=sum([up.lost for up in ups]) + len(traffic.dropped),
     )
-
-
-def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
-    """How many updates of the client went back into its memory, and how many are lost."""
-    up = traffic.uplinks.get(client)
-    lost = (up.lost if up else 0) + traffic.dropped.count(client)
-    return {"returned": up.returned if up else 0, "lost": lost}
 
 
 def booked(traffic: RoundTraffic) -> list[int]:
@@ -266,10 +263,11 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     names = traffic.side_names
     side_up, side_down = (_side_columns(names, direction) for direction in ("up", "down"))
     cache: dict[tuple[int, int], str] = {}
+    dropped = Counter(traffic.dropped)
     books = []
     for key in booked(traffic):
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
-        sent = [*([down] if down else []), *(first for k, first in traffic.unused if k == key)]
+        sent = [*([down] if down else []), *[first for k, first in traffic.unused if k == key]]
         books.append(
             ClientBooks(
                 round=traffic.round,
@@ -287,7 +285,8 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
                 failures=int(key in traffic.failures),
                 failure_reasons=" ".join(reasons_of.get(key, "").split()),
                 failed_up_bits=traffic.failed_bits.get(key, 0),
-                **_fates(traffic, key),
+                returned=up.returned if up else 0,
+                lost=(up.lost if up else 0) + dropped[key],
                 digest_down=digests.of_message(down, cache),
                 digest_up=digests.of_message(up, cache),
             )

@@ -54,16 +54,12 @@ class ModelBuffers:
 
     def load(self, values: State) -> None:
         """Sets the model's buffers to ``values``, and those not among them to the initial ones."""
-        if not self._initial:
-            return
         with torch.no_grad():
             for name, x in self._model.named_buffers():
                 x.copy_(values.get(name, self._initial[name]))
 
     def copy(self) -> State:
         """The model's buffers as they are now."""
-        if not self._initial:
-            return {}
         return {name: x.detach().clone() for name, x in self._model.named_buffers()}
 
 

@@ -6,9 +6,7 @@ far, as n. Everything else the client knows from the run's settings.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.lift import InParts
@@ -18,9 +16,9 @@ from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
 from strategies import TrainResult
 from strategies.channel.acknowledge import read_varint, varint
-from strategies.channel.orders import ITERATIONS, report_names_in, to_report
+from strategies.channel.orders import ITERATIONS, to_report
 from strategies.channel.payload import ROUND, Settings
-from strategies.channel.side_payloads import ORDER, REPORT
+from strategies.channel.side_payloads import ORDER
 
 ORDERED_FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
@@ -154,20 +152,15 @@ def _residual(method: Compressor, memory: State) -> State:
     return unnest(kind, memory) if kind in ("residual", "velocity") else {}
 
 
-def client_report(
-    settings: Mapping[str, Any], trained: TrainResult, uplink: Compressor, memory: State
-) -> dict[str, bytes]:
-    """The client's report: the numbers that its message's settings request.
+def client_report(names: str, trained: TrainResult, uplink: Compressor, memory: State) -> bytes:
+    """The client's report: the numbers of these ``names``, which its message requests.
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """
-    names = report_names_in(settings)
-    if not names:
-        return {}
     held = residual_of(uplink, memory)  # of all that is sent, of which the update may be a part
     numbers = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
         "residual_norm": lambda: norm({n: x for n, x in held.items() if n in trained.update}),
     }
-    return {REPORT: to_report(numbers[name]() for name in names)}
+    return to_report(numbers[name]() for name in names.split(","))

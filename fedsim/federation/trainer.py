@@ -6,6 +6,7 @@ kept over rounds as plain tensors by name.
 """
 
 import threading
+import time
 from collections.abc import Iterable
 from copy import copy
 from functools import cached_property, lru_cache, partial
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim import Optimizer, SparseAdam
 
-from compressors import State, Tensors, derive
+from compressors import Compressor, State, Tensors, derive
 from compressors.kernels.gpu.layout import send
+from compressors.whole.masking import ALL, masking
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import enough, looked_into, products, resident
 from fedsim.federation.digests import of_model
@@ -33,7 +35,9 @@ from fedsim.tasks import Data, Task
 from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
-from strategies import GradientHook, TrainResult
+from strategies import ClientEnd, GradientHook, TrainResult
+from strategies.channel.client_end import Line
+from strategies.channel.parts import PartsEnd
 from strategies.channel.relay import Means
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
@@ -164,6 +168,7 @@ class Trainer:
         held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
             stay float32.
+        masks_all: whether momentum is forgotten wherever entries are sent.
         products: inside what it returns, a GPU multiplies as the run's precision says.
         means: of the messages that are relayed to clients.
 
@@ -196,6 +201,7 @@ class Trainer:
         self.template = {name: p.detach() for name, p in self.parameters.items()}
         self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
+        self.has_buffers = any(True for _ in self.model.buffers())
         self.optimizer = make_optimizer(config, self.parameters.values())
         self.defaults = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
@@ -203,6 +209,10 @@ class Trainer:
         moved = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         self.held = frozenset(n for n, p in self.parameters.items() if id(p) in moved)
         self.means = Means()
+        self.masks_all = (
+            config.training.momentum_masking != "auto"
+            or masking(self.plan.method.compressor) == ALL
+        )
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()
@@ -235,6 +245,7 @@ class Trainer:
             start: the run's iterations before these, by which the rate goes; None: ``done``.
             gradient_hooks: what each step adds to the gradients.
         """
+        began = time.perf_counter()
         first = done if start is None else start  # the run is ahead of a client that sat out
         factors = [lr_factor(self.task, first + i) for i in range(iterations)]
 
@@ -248,7 +259,8 @@ class Trainer:
             load_optimizer_state(
                 self.optimizer, self.parameters, optimizer or self.fresh, self.defaults
             )
-            self.buffers.load(buffers or {})
+            if self.has_buffers:
+                self.buffers.load(buffers or {})
             hooks = tuple(map(copy, gradient_hooks))  # this may be the second time
             total = torch.zeros((), device=self.device)
             if not self.model.training:  # a walk through all of its modules
@@ -271,10 +283,29 @@ class Trainer:
                         for name, p in self.parameters.items()
                     ]
             update = {n: x.contiguous() for n, x in zip(self.parameters, differences, strict=True)}
-            return TrainResult(update, state, loss, self.buffers.copy(), rate)
+            after = self.buffers.copy() if self.has_buffers else {}
+            return TrainResult(update, state, loss, after, rate, time.perf_counter() - began)
 
         with enough(self.device), self.products():
             return self.watch.call(local)
+
+    @cached_property
+    def line(self) -> Line:
+        """The clients' end of the channel, with the method of the settings."""
+        return self.line_with(self.plan.method.compressor)
+
+    def line_with(self, uplink: Compressor, before: Compressor | None = None) -> Line:
+        """The clients' end of the channel.
+
+        Args:
+            uplink: how the client encodes its update.
+            before: how it encoded the last one; None: in the same way.
+        """
+        plan, initial, seed = self.plan, self.buffers.initial, self.config.seed
+        template = plan.client.payload_template(self.template)
+        end = ClientEnd(uplink, plan.downlink, template, initial, seed, before, self.means)
+        count = plan.algorithm.parts(plan.clients)
+        return PartsEnd(end, count) if count else end
 
     def filled(self, weights: Tensors) -> Tensors:
         """Every parameter: as in ``weights``, and where these lack one, as in a new model."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -43,28 +43,21 @@ class DeviceFull(RunFailed):
     """The memory of a device is too small; the message has how much more was needed."""
 
 
-@contextmanager
-def training(
-    round_number: int, loss: float, suspected: Callable[[], str | None] = lambda: None
-) -> Iterator[None]:
-    """Adds to an ``UpdateError`` the round and its mean training loss; to ``NotFinite``, the cause.
+def with_cause(
+    error: UpdateError, round_number: int, loss: float, suspected: str | None = None
+) -> UpdateError:
+    """The error with its round and that round's mean training loss; of ``NotFinite``, the cause.
 
-    ``suspected``: gives words for what else than the data and the learning rate may be why.
+    ``suspected``: what else than the data and the learning rate may be why.
 
     Example:
-        >>> with training(3, float("nan")):
-        ...     raise NotFinite("tensor 'w' holds NaN")
-        Traceback (most recent call last):
-        compressors.errors.NotFinite: tensor 'w' holds NaN (round 3, training loss nan: the data \
-hold NaN or infinity, or the learning rate, --lr, is too high)
+        >>> str(with_cause(NotFinite("tensor 'w' holds NaN"), 3, float("nan")))
+        "tensor 'w' holds NaN (round 3, training loss nan: the data hold NaN or infinity, or the \
+learning rate, --lr, is too high)"
     """
-    try:
-        yield
-    except UpdateError as error:
-        usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
-        causes = f": {suspected() or usual}" if isinstance(error, NotFinite) else ""
-        where = f"round {round_number}, training loss {loss:.4g}"
-        raise type(error)(f"{error} ({where}{causes})") from error
+    usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
+    causes = f": {suspected or usual}" if isinstance(error, NotFinite) else ""
+    return type(error)(f"{error} (round {round_number}, training loss {loss:.4g}{causes})")
 
 
 def parse_call(text: str, name: str, allowed: str) -> Call:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, State, decompress
-from compressors.whole.feedback import holds, take_back
+from compressors.whole.feedback import take_back
 from compressors.whole.memory import unnest
 from strategies.channel.payload import tied
 from strategies.channel.side_payloads import APPLIED, OUTCOME
@@ -156,23 +156,18 @@ def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
     return data, back * (number % 2), number // 2
 
 
-def pending(
-    uplink: Compressor,
-    payload: bytes,
-    settings: Mapping[str, Any],
-    template: Mapping[str, Tensor],
-    ack: Ack,
-    keeps: bool = False,
-) -> State:
+def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) -> State:
     """The state that a client keeps of its answer to the message with these ``settings``.
 
-    The payload is kept only where a memory could take it back, or where the client ``keeps`` it
-    for a relay (``relay``). With it is kept how many updates were lost or went back until then
-    (``ack``).
+    Args:
+        payload: of the answer.
+        settings: of the message.
+        ack: of the answer before, by which it is kept how many updates were lost or went back.
+        keeps: whether the payload is kept, too.
     """
     round_number, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
     memory = {ROUND_KEPT: number(round_number), CHANNEL_KEPT: number(channel)}
-    if keeps or holds(uplink, template):
+    if keeps:
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     counts = {LOST_KEPT: ack.lost, RETURNED_KEPT: ack.returned}
     return memory | {name: number(count) for name, count in counts.items() if count}
@@ -223,9 +218,10 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
         [2, 0]
     """
     last_channel = memory.get(CHANNEL_KEPT)
-    return (
-        memory if last_channel is None or int(last_channel) // LIVES == channel_of(settings) else {}
-    )
+    if last_channel is None:
+        return memory
+    same = int(last_channel) // LIVES == settings.get(CHANNEL, 0) // LIVES
+    return memory if same else {}
 
 
 def take_ack(
@@ -270,4 +266,7 @@ def placed(state: State, template: Mapping[str, Tensor]) -> State:
         device(type='meta')
     """
     device = next(iter(template.values())).device
-    return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
+    return {
+        name: x if x.device == device or not x.is_floating_point() else x.to(device)
+        for name, x in state.items()
+    }

@@ -11,6 +11,7 @@ compressor's memory is, so a client that fails keeps the memory that it had:
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from flwr.app import ConfigRecord, RecordDict
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
 from compressors.message import Upload
+from compressors.whole.feedback import holds
 from compressors.whole.memory import nest, unnest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
@@ -87,7 +89,7 @@ class Encoded(NamedTuple):
     seconds: float = 0.0
 
 
-Encoding = Generator[Upload, Encoded, tuple[Packet, State]]
+Encoding = Generator[Upload, Encoded, Encoded]
 """Messages to be made out, what they became in; at the end a message, and what to remember."""
 
 
@@ -106,7 +108,7 @@ def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
         while True:
             upload = encoding.send(Encoded(*compress(*upload)))
     except StopIteration as done:
-        packet, memory = done.value
+        packet, memory, _ = done.value
         return packet, memory
 
 
@@ -177,6 +179,11 @@ class ClientEnd:
     seed: int = 0
     before: Compressor | None = None
     means: Means = field(default_factory=Means)
+
+    @cached_property
+    def keeps(self) -> bool:
+        """Whether a client keeps its payload: a memory may take it back, or a relay needs it."""
+        return isinstance(self.downlink, Relay) or holds(self.uplink, self.template)
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """Decodes a message to a client with this ``memory`` (None: its first message).
@@ -255,15 +262,13 @@ class ClientEnd:
         before = placed(delivery.ack.uplink, self.template) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         uplink = tied(self.uplink, delivery.settings)
-        packet, after, _ = yield Upload(uplink, update, before, seed)
+        packet, after, seconds = yield Upload(uplink, update, before, seed)
         memory = nest("uplink", after)
-        keeps, ack = isinstance(self.downlink, Relay), delivery.ack
-        orders, template = delivery.settings, self.template
-        memory |= pending(self.uplink, packet.payload, orders, template, ack, keeps)
+        memory |= pending(packet.payload, delivery.settings, delivery.ack, self.keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = number(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
-        return packet, memory
+        return Encoded(packet, memory, seconds)
 
     def reply(
         self,

@@ -65,7 +65,7 @@ def received(
         version: of the model; before the first round the direction is zero, and was not sent.
         model: how it was sent.
     """
-    if not directs(downlink):
+    if not isinstance(downlink, EF21):
         return _decoded(model, payload, template)
     if version == 0:
         weights = _decoded(model, payload, template)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
@@ -33,6 +33,9 @@ class Travel(NamedTuple):
 
     down: int
     up: int
+
+
+_NOTHING = Travel(0, 0)
 
 
 class _Part(NamedTuple):
@@ -105,7 +108,13 @@ def _inside(content: RecordDict | Error) -> _Inside:
             arrays = [_array(array, sent_chunks) for array in unique_arrays]
             records.append(_object("ArrayRecord", arrays, _names(record)))
         else:
-            size = sum([_item(name, _value(value)) for name, value in record.items()])
+            size = 0
+            for name, value in record.items():
+                kind = type(value)
+                if kind is bytes:
+                    size += _item(name, _field(len(value)))
+                else:
+                    size += _item(name, _list(value) if kind is list else _scalar(value))
             records.append(_record(type(record).__name__, size))
     return _Inside(tuple(content.keys()), tuple(records))
 
@@ -164,27 +173,26 @@ def _named(name: str) -> tuple[int, int]:
     return len(json.dumps(name)) + 68, _field(len(name.encode()))
 
 
-def _value(value: object) -> int:
-    """The length of a setting or metric as Flower's protocol buffers hold it."""
-    if isinstance(value, bytes):
-        return _field(len(value))
-    if not isinstance(value, list):
-        return _scalar(value)
+def _list(value: list[Any]) -> int:
+    """The length of a list as Flower's protocol buffers hold it."""
     first = value[0] if value else 0  # a list of a ConfigRecord holds one type
     if isinstance(first, str | bytes):
-        length = sum(_value(x) for x in value)
+        length = sum(_field(len(x.encode() if isinstance(x, str) else x)) for x in value)
     elif isinstance(first, bool):
         length = _field(len(value))
     elif isinstance(first, float):
         length = _field(8 * len(value))
     else:
-        length = _field(len(value) + _further(value)) if value else 0
+        x = np.asarray(value, dtype=np.int64)
+        zigzags = ((x << 1) ^ (x >> 63)).view(np.uint64)
+        further = int(_SEVENS.searchsorted(zigzags, side="right").sum())  # bytes beyond one each
+        length = _field(len(value) + further) if value else 0
     return 1 + _field(length)  # the tags of lists take two bytes
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _scalar(value: object) -> int:
-    """``_value`` of a number or a text."""
+    """The same of a number or a text."""
     if isinstance(value, float):
         return _FIXED
     if isinstance(value, bool):
@@ -193,13 +201,6 @@ def _scalar(value: object) -> int:
         return _number(value)
     assert isinstance(value, str)
     return _field(len(value.encode()))
-
-
-def _further(values: list[int]) -> int:
-    """The bytes of whole numbers beyond one each: 7 bits per byte of their zigzags."""
-    x = np.asarray(values, dtype=np.int64)
-    zigzags = ((x << 1) ^ (x >> 63)).view(np.uint64)
-    return int(np.searchsorted(_SEVENS, zigzags, side="right").sum())
 
 
 def _number(value: int) -> int:
@@ -216,13 +217,15 @@ def _field(length: int) -> int:
 
 
 def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
-    before = booked.get(client, Travel(0, 0))
-    booked[client] = Travel(before.down + travel.down, before.up + travel.up)
+    before = booked.get(client)
+    if before is not None:
+        travel = Travel(before.down + travel.down, before.up + travel.up)
+    booked[client] = travel
 
 
 def _sum(*parts: dict[int, Travel]) -> Travel:
     travels = [travel for part in parts for travel in part.values()]
-    return Travel(sum(t.down for t in travels), sum(t.up for t in travels))
+    return Travel(sum([t.down for t in travels]), sum([t.up for t in travels]))
 
 
 _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
@@ -232,7 +235,7 @@ _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 def of_reply(reply: Message) -> Travel:
     """The bytes of a reply, and of the answer to it."""
     if reply.has_error() and reply.error.code in _NOT_SENT:
-        return Travel(0, 0)
+        return _NOTHING
     kind = reply.metadata.message_type
     return to_server(reply.error if reply.has_error() else reply.content, kind)
 
@@ -292,13 +295,13 @@ class Wire:
 
     def up(self, client: int) -> int:
         """The bytes from a client whose reply is used: the reply, and the call for the message."""
-        request = self.requests.get(client, Travel(0, 0))  # of a late one: in another round
-        return self.used[client].up + request.up if client in self.used else 0
+        if client not in self.used:
+            return 0
+        return self.used[client].up + self.requests.get(client, _NOTHING).up  # a late one has none
 
     def down(self, client: int) -> int:
         """The bytes to a client: the message, and the answer to its reply, where that is used."""
-        nothing = Travel(0, 0)
-        return self.requests.get(client, nothing).down + self.used.get(client, nothing).down
+        return self.requests.get(client, _NOTHING).down + self.used.get(client, _NOTHING).down
 
     def total(self) -> Travel:
         """All that travelled."""

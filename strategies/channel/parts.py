@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import nest, unnest
-from strategies.channel.client_end import ClientEnd, Delivery, Encoding
+from strategies.channel.client_end import ClientEnd, Delivery, Encoded, Encoding
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
@@ -151,14 +151,17 @@ class PartsEnd:
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
         assert isinstance(delivery, PartsDelivery)
-        packets, memory, sent = [], State(), Sent()
+        packets, memory, sent, seconds = [], State(), Sent(), 0.0
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
-            packet, after = yield from end.encode(client, self.parts.cut(update, place), part)
+            cut = self.parts.cut(update, place)
+            packet, after, part_seconds = yield from end.encode(client, cut, part)
+            seconds += part_seconds
             memory |= nest(f"shard-{place}", after)
             sent |= {f"{place}/{name}": x for name, x in packet.sent.items()}
             packets.append(packet)
         payload = b"".join(packet.payload for packet in packets)
-        return PartsPacket(payload, sent, packets[0].spans, tuple(packets)), memory
+        joined = PartsPacket(payload, sent, packets[0].spans, tuple(packets))
+        return Encoded(joined, memory, seconds)
 
     def reply(
         self,

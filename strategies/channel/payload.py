@@ -161,36 +161,41 @@ class Draft:
 
 def get(record: RecordDict) -> tuple[bytes, Settings]:
     """The payload and the settings of a message; ``ValueError`` where there is no payload."""
-    settings = config_in(record)
-    payload = settings.get("payload") if settings is not None else None
+    settings = read_settings(record)
+    return payload_in(record, settings), settings
+
+
+def payload_in(record: RecordDict, settings: Settings) -> bytes:
+    """The payload of a message with these ``settings``; ``ValueError`` where there is none."""
+    payload = settings.get("payload")
     if payload is None:
         chunked = record.get(CHUNKED)
         if isinstance(chunked, ArrayRecord) and "payload" in chunked:
             payload = chunked["payload"].data
-    if settings is None or not isinstance(payload, bytes):
+    if not settings or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
-    return payload, dict(settings.items())
+    return payload
 
 
-def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:
-    """The settings under ``key``, or None: without Flower's views, which copy all records."""
-    config = record.get(key)
-    return config if isinstance(config, ConfigRecord) else None
+def read_settings(record: RecordDict, key: str = KEY) -> Settings:
+    """The settings under ``key``, none where there is no such record of settings."""
+    config = record.get(key)  # and not one of Flower's views, which copy all records
+    return dict(config.items()) if isinstance(config, ConfigRecord) else {}
 
 
 def settings_in(record: RecordDict) -> Settings:
     """The settings of a message to a client; of a model in parts, those of the first part."""
-    config = config_in(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
-    if config is None:
+    settings = read_settings(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
+    if not settings:
         raise KeyError(KEY)
-    return dict(config.items())
+    return settings
 
 
 def payload_bits(message: Message) -> int:
     """The bits of a message's payload and of its charged side payloads; 0 if it has none."""
     if not message.has_content():
         return 0
-    settings = config_in(message.content) or ConfigRecord()
+    settings = read_settings(message.content)
     names = ["payload", *(name for name, charge in CHARGES.items() if charge.wire)]
     parts = [part for name in names if isinstance(part := settings.get(name), bytes)]
     large = message.content.get(CHUNKED)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from reprlib import repr
 
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Message, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor
@@ -13,7 +13,15 @@ from compressors.grammar import printable
 from compressors.message import read_message
 from strategies.channel.acknowledge import read_outcome
 from strategies.channel.app_checks import cure
-from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
+from strategies.channel.payload import (
+    METRICS,
+    ROUND,
+    SAMPLES,
+    WANTS,
+    Settings,
+    payload_in,
+    read_settings,
+)
 from strategies.channel.side_payloads import OUTCOME
 from strategies.channel.traffic import RoundTraffic, Uplink
 
@@ -22,18 +30,19 @@ _MOST = 2**53
 """The greatest whole number up to which float64 holds them all."""
 
 
+def reply_settings(reply: Message) -> Settings:
+    """The settings of a reply, none of an error."""
+    return read_settings(reply.content) if reply.has_content() else {}
+
+
 def wants_model(reply: Message) -> bool:
     """Whether a client asks for the whole model: it was sent an update of one it does not hold."""
-    if not reply.has_content():
-        return False
-    settings = config_in(reply.content)
-    return settings is not None and settings.get(WANTS) == "model"
+    return bool(reply_settings(reply).get(WANTS) == "model")
 
 
 def answered_round(reply: Message) -> int | None:
     """The round that asked for a reply; None where the reply does not say so."""
-    settings = config_in(reply.content) if reply.has_content() else None
-    round_number = settings.get(ROUND) if settings is not None else None
+    round_number = reply_settings(reply).get(ROUND)
     return round_number if isinstance(round_number, int) else None
 
 
@@ -50,11 +59,11 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
         {'num-examples': 359.0, 'train-loss': 0.5}
     """
     record = content.get(METRICS)
-    metrics = record if isinstance(record, MetricRecord) else MetricRecord()
-    checked = {
-        name: metrics[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in metrics
-    }
-    for name, value in checked.items():
+    metrics = dict(record.items()) if isinstance(record, MetricRecord) else {}
+    for name in (SAMPLES, "train-loss", *_SECONDS):
+        if name not in metrics:
+            continue
+        value = metrics[name]
         number = value if isinstance(value, int | float) else math.nan
         if name == SAMPLES and not (1 <= number <= _MOST and number == int(number)):
             raise ValueError(f"{name} is {repr(value)}: it is a whole number from 1 to 2**53")
@@ -67,17 +76,19 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
 
 def uplink_of(
     reply: Message,
+    settings: Settings,
     round_number: int,
     uplink: Compressor,
     template: Mapping[str, Tensor],
     max_norm: float | None = None,
-) -> tuple[Uplink, Settings]:
-    """The decoded update of a reply, after a check, and the reply's settings.
+) -> Uplink:
+    """The decoded update of a reply, after a check.
 
     The number of entries that travelled is counted in the message; the client's own is not read.
 
     Args:
         reply: of a client, or of a program between that answers in its place.
+        settings: of the reply.
         round_number: the round that it must answer; the server has already decided about others.
         uplink: how the client was to encode its update.
         template: the model's parameters.
@@ -90,14 +101,14 @@ def uplink_of(
     if reply.has_error():
         reason = error_text(reply)
         raise ValueError(reason + cure(reply.error, reason))
-    settings = config_in(reply.content) or ConfigRecord()
     answers = settings.get(ROUND, round_number)
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
-    payload, reply_settings = get(reply.content)
+    content = reply.content
+    payload = payload_in(content, settings)
     message = read_message(uplink, payload, template)
-    outcome, returned, lost = read_outcome(reply_settings)
-    numbers = metrics_of(reply.content) | {"sent": float(sum(message.sent.values()))}
+    outcome, returned, lost = read_outcome(settings)
+    numbers = metrics_of(content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
         payload,
         message.spans,
@@ -110,7 +121,7 @@ def uplink_of(
     )
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
-    return up, reply_settings
+    return up
 
 
 def error_text(reply: Message) -> str:

@@ -37,12 +37,13 @@ from strategies.channel.payload import (
     SCORES,
     TIED,
     VERSION,
+    WANTS,
     Draft,
     Settings,
     payload_bits,
     tied,
 )
-from strategies.channel.replies import answered_round, check_enough, uplink_of, wants_model
+from strategies.channel.replies import answered_round, check_enough, reply_settings, uplink_of
 from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
 from strategies.channel.traffic import Arrival, Downlink, Request, RoundTraffic, Uplink
 
@@ -237,9 +238,10 @@ class ServerEnd:
         for client in clients:
             applied = write_applied(round_number, self.applied.get(client, 0))
             down = self._model_or_update(client)
-            if (id(down), applied) not in sent:  # most clients have the same
-                sent[id(down), applied] = down, down.with_side_payload(APPLIED, applied)
-            downs[client] = sent[id(down), applied][1]
+            same = id(down), applied
+            if same not in sent:  # most clients have the same
+                sent[same] = down, down.with_side_payload(APPLIED, applied)
+            downs[client] = sent[same][1]
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])
@@ -358,7 +360,8 @@ class ServerEnd:
         if client in self.traffic.uplinks:
             self.charge(client, reply)
             return
-        if wants_model(reply) and client not in dict(self.traffic.unused):
+        settings = reply_settings(reply)
+        if settings.get(WANTS) == "model" and client not in dict(self.traffic.unused):
             self.base.pop(client, None)
             self.traffic.wishes.append(client)
             self.traffic.wire.book_reply(client, reply, used=False)
@@ -369,7 +372,7 @@ class ServerEnd:
             round_number = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
             uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
-            up, settings = uplink_of(reply, round_number, uplink, self.weights, self.max_norm)
+            up = uplink_of(reply, settings, round_number, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 up = side.read(up, settings, down)
             number = answered_round(reply) if late else None

@@ -9,7 +9,7 @@ import torch
 
 import fedsim
 from compressors import NotFinite, UpdateError, compress, parse
-from fedsim.ground.errors import UsageError, training
+from fedsim.ground.errors import UsageError, with_cause
 from fedsim.settings.grids import sweep_from_toml
 
 HUGE = {"w": torch.tensor([3e38, 3e38])}
@@ -18,9 +18,9 @@ CAUSE = "the learning rate"
 
 def told(method: str, update: Any, state: Any = None) -> UpdateError:
     """The error of a message that cannot be made, as a client's round tells it."""
-    with pytest.raises(UpdateError) as caught, training(3, 0.5):
+    with pytest.raises(UpdateError) as caught:
         compress(parse(method), update, state)
-    return caught.value
+    return with_cause(caught.value, 3, 0.5)
 
 
 @pytest.mark.parametrize(

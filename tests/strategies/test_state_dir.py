@@ -38,7 +38,7 @@ def committed(folder: Path, rounds: range, life: int = 0) -> list[Path]:
     """The files after these rounds, in each of which ``w`` is its number."""
     for number in rounds:
         kept = {"w": torch.full((4,), float(number))}
-        kept |= pending(HALF, b"a", asked(number, life), LIKE, Ack({}))
+        kept |= pending(b"a", asked(number, life), Ack({}), keeps=True)
         commit(node(folder), KEY, asked(number, life), kept)
     return sorted(folder.rglob("memory-*"))
 
@@ -110,7 +110,7 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
     method = HALF
     packet, after = compress(method, {"w": torch.tensor([4.0, 1.0, 0.0, 3.0])}, None)
     kept = {f"uplink/{name}": x for name, x in after.items()}
-    kept |= pending(method, packet.payload, {"round": 1}, LIKE, Ack({}))
+    kept |= pending(packet.payload, {"round": 1}, Ack({}), keeps=True)
     ack = take_ack(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
     assert ack.applied and torch.equal(ack.uplink["residual/w"], after["residual/w"])
     lost = take_ack(method, {"round": 3}, kept, LIKE)  # none was applied
@@ -120,6 +120,6 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
 def test_lost_updates_are_counted_over_rounds() -> None:
     """``raw`` keeps no residual: what was not applied is lost, beside the two before it."""
     payload = compress(Raw(), LIKE)[0].payload
-    kept = pending(Raw(), payload, {"round": 1}, LIKE, Ack({}, lost=2))
+    kept = pending(payload, {"round": 1}, Ack({}, lost=2), keeps=False)
     assert take_ack(Raw(), {"round": 3}, kept, LIKE).lost == 3
     assert take_ack(Raw(), {"round": 2, APPLIED: b"\x01"}, kept, LIKE).lost == 2

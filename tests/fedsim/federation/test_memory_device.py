@@ -2,22 +2,22 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 from torch import Tensor
 
-from compressors import ALL, Packet, SentTensor, State
+from compressors import ALL, Packet, Raw, SentTensor, State
+from fedsim.federation import drivers
 from fedsim.federation.client import serve
 from fedsim.federation.client_memory import AtNode
 from fedsim.federation.drivers import serve_one
 from fedsim.runs import checkpoint
-from strategies import TrainResult
+from strategies import ClientEnd, TrainResult
 from strategies.channel import directions
-from strategies.channel.payload import put
-from strategies.channel.relay import Means
+from strategies.channel.payload import put, settings_in
 from tests.support.runs import small
 
 META = torch.device("meta")
@@ -45,7 +45,7 @@ def from_context(folder: Path) -> State:
 
 def trainer_on_meta(*_: Any) -> Any:
     w = torch.zeros(3, device=META)
-    trained = TrainResult({"w": torch.ones(3, device=META)}, {}, 0.5)
+    trained, config = TrainResult({"w": torch.ones(3, device=META)}, {}, 0.5), small()
     return SimpleNamespace(
         device=META,
         parameters={"w": w},
@@ -54,8 +54,10 @@ def trainer_on_meta(*_: Any) -> Any:
         federation=SimpleNamespace(shards=[range(2)]),
         train=lambda *_: trained,
         filled=lambda weights: weights,
-        plan=small().plan,
-        means=Means(),
+        config=config,
+        plan=config.plan,
+        masks_all=True,
+        line=ClientEnd(config.plan.method.compressor, Raw(), {"w": w}),
     )
 
 
@@ -74,12 +76,9 @@ def test_what_comes_back_goes_to_the_training_device(
     assert state["uplink/residual/w"].device.type == "cpu"
     trainer = trainer_on_meta()
     monkeypatch.setattr(directions, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
-    monkeypatch.setattr("compressors.message.compress", summed)
+    monkeypatch.setattr(drivers, "compress", summed)
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
-    message = cast(Message, SimpleNamespace(content=content))
-    _, after = serve_one(
-        serve(message, 0, small(), trainer, state),
-        lambda jobs: [trainer.train(*job) for job in jobs],
-    )
+    serving = serve(content, settings_in(content), 0, trainer, state)
+    _, after = serve_one(serving, trainer.train)
     assert after["uplink/residual/w"].device == META

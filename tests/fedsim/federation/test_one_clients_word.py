@@ -25,8 +25,8 @@ def lying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Odd], None]]:
     serve = drivers.serve
 
     def set_to(odd: Odd) -> None:
-        def changed(message: Any, client: int, *given: Any) -> Any:
-            content, after = yield from serve(message, client, *given)
+        def changed(request: Any, settings: Any, client: int, *given: Any) -> Any:
+            content, after = yield from serve(request, settings, client, *given)
             if client == LIAR:
                 odd(content)
             return content, after
