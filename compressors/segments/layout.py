@@ -157,12 +157,12 @@ class Layout:
     total: int
     begun: bool = False
 
-    def residuals(self, state: Any) -> tuple[list[int], list[Tensor]] | None:
-        """The addresses of the tensors' residuals, and what keeps them: 0 for zeros, -1 for none.
+    def residuals(self, state: Any) -> list[int] | None:
+        """The addresses of the tensors' residuals in a memory: 0 for zeros, -1 for none.
 
         None where the memory is that of another layout.
         """
-        addresses, owners = [-1] * len(self.names), []
+        addresses = [-1] * len(self.names)
         if state is not None and (type(state) is not dict or len(state) != len(self.held)):
             return None
         for key, i in self.held:
@@ -174,9 +174,8 @@ class Layout:
                 return None
             if x.shape != self.shapes[i] or not x.is_contiguous() or x.is_neg():
                 return None
-            owners.append(x)
             addresses[i] = x.data_ptr()
-        return addresses, owners
+        return addresses
 
 
 @lru_cache(maxsize=64)

@@ -124,7 +124,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
     residuals = layout.residuals(state)
     if residuals is None:
         return None
-    memory = np.array(residuals[0], np.int64)
+    memory = np.array(residuals, np.int64)
     chosen, capacity = [], HEADER
     for part in layout.parts:
         choice = _choose(part, inputs, memory, seed)

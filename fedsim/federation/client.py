@@ -118,7 +118,8 @@ def serve(
             "encode-seconds": encode_seconds,
         }
     )
-    side_payloads = answered(settings, result.buffers, trainer.buffers.initial)
+    initial = trainer.buffers.initial
+    side_payloads = answered(settings, result.buffers, initial) if initial else {}
     if names := settings.get(REPORT_NAMES):
         side_payloads[REPORT] = orders.client_report(names, result, line.uplink, after)
     reply = RecordDict({METRICS: metrics})

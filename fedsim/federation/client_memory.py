@@ -127,7 +127,7 @@ class InProcess:
             self.put(client, state)
 
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
-        client = _client_of(context)
+        client = int(str(context.node_config[PARTITION_ID]))
         with self._lock:
             for home in (self._on_card, self._in_ram):
                 if client in home:
@@ -137,7 +137,7 @@ class InProcess:
         return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
     def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
-        self.put(_client_of(context), state)
+        self.put(int(str(context.node_config[PARTITION_ID])), state)
 
     def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
         """A run that is extended goes on from it."""
@@ -300,10 +300,6 @@ def read_snapshot(file: Path, table: Tensor) -> MemorySnapshot:
     snapshot = MemorySnapshot({**slots}, SlotFile(file))
     snapshot.file.check(slots.values())
     return snapshot
-
-
-def _client_of(context: Context) -> int:
-    return int(str(context.node_config[PARTITION_ID]))
 
 
 class AtNode:

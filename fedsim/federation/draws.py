@@ -103,13 +103,16 @@ class Watch:
         return train(True)
 
     @contextmanager
-    def turn(self, seed: int, exclusive: bool) -> Iterator[None]:
-        """One step: free, or exclusive with seeded generators; a trainer's first is always so."""
+    def turn(self, seed: Callable[[], int], exclusive: bool) -> Iterator[None]:
+        """One step: free, or exclusive with seeded generators; a trainer's first is always so.
+
+        ``seed`` is called where generators are seeded: few steps are exclusive.
+        """
         if self._warm and not exclusive:
             with drawing():  # a draw that `seeded` undoes elsewhere would not be seen
                 yield
             return
-        with seeded(seed, self.device):
+        with seeded(seed(), self.device):
             before = states(self.device)
             yield
             self._warm = True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
@@ -87,7 +88,7 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
     chosen = evenly_spread(data.test_count, trainer.config.evaluation.test_samples)
 
     def scored(exclusive: bool) -> list[Score]:
-        seed = derive(trainer.config.seed, "evaluate")
+        seed = partial(derive, trainer.config.seed, "evaluate")
         with trainer.watch.turn(seed, exclusive), torch.no_grad():
             values = trainer.filled(weights)
             for name, p in trainer.parameters.items():
@@ -124,7 +125,7 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
             trainer.buffers.load({})
             trainer.model.train()
             for iteration in range(first, first + batches):
-                seed = derive(trainer.config.seed, "local loss", client, iteration)
+                seed = partial(derive, trainer.config.seed, "local loss", client, iteration)
                 with trainer.watch.turn(seed, exclusive), trainer.precision:
                     x, y = trainer.batch(client, iteration)
                     total += trainer.task.loss(forward(trainer.model, x), y)

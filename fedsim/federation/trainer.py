@@ -268,8 +268,8 @@ class Trainer:
             for iteration, factor in enumerate(factors, start=done):
                 for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
                     group["lr"] = base * factor
-                seed = derive(self.config.seed, "global", client, iteration)
-                with self.watch.turn(seed, exclusive):
+                path = self.config.seed, "global", client, iteration
+                with self.watch.turn(partial(derive, *path), exclusive):
                     total += self._step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)

@@ -43,8 +43,9 @@ from strategies.channel.payload import (
     WANTS,
     Settings,
     ends,
-    get,
+    payload_in,
     put,
+    read_settings,
     tied,
 )
 from strategies.channel.relay import Means, Relay, includes_own
@@ -195,7 +196,8 @@ class ClientEnd:
         ``ValueError`` where there is no payload, or the server has another uplink, downlink or
         other buffers; and ``PayloadError`` where a payload is damaged.
         """
-        payload, settings = get(content)
+        settings = read_settings(content)
+        payload = payload_in(content, settings)
         if ENDS in settings:
             expected = ends(self.uplink, self.downlink, self.template, self.buffers)
             theirs = str(settings[ENDS])

@@ -109,12 +109,12 @@ def _inside(content: RecordDict | Error) -> _Inside:
             records.append(_object("ArrayRecord", arrays, _names(record)))
         else:
             size = 0
+            value: Any
             for name, value in record.items():
-                kind = type(value)
-                if kind is bytes:
+                if type(value) is bytes:  # most of the others were met before
                     size += _item(name, _field(len(value)))
                 else:
-                    size += _item(name, _list(value) if kind is list else _scalar(value))
+                    size += _item(name, _list(value) if isinstance(value, list) else _scalar(value))
             records.append(_record(type(record).__name__, size))
     return _Inside(tuple(content.keys()), tuple(records))
 
@@ -199,8 +199,8 @@ def _scalar(value: object) -> int:
         return 2
     if isinstance(value, int):
         return _number(value)
-    assert isinstance(value, str)
-    return _field(len(value.encode()))
+    assert isinstance(value, str | bytes)
+    return _field(len(value.encode() if isinstance(value, str) else value))
 
 
 def _number(value: int) -> int:

@@ -101,8 +101,9 @@ class Mailbox:
         """
         if not self._clients:  # a grid gives messages their ids when it sends them
             self._clients = {m.metadata.message_id: c for c, m in self.messages.items()}
-        self._answered.add(reply.metadata.reply_to_message_id)
-        return self._clients.get(reply.metadata.reply_to_message_id)
+        message_id = reply.metadata.reply_to_message_id
+        self._answered.add(message_id)
+        return self._clients.get(message_id)
 
     def hear(self, grid: Grid, end: ServerEnd, in_round: bool) -> dict[int, Message]:
         """Takes in what has come for messages of earlier rounds, once it is decided about.

@@ -280,9 +280,9 @@ class ServerEnd:
         record = RecordDict(dict(others or {}))
         if others is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.traffic.round})
-        steps = down.iterations or config.get("iterations")
-        self.iterations[client] = steps if isinstance(steps, int) and steps > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
+        steps = down.iterations or settings.get("iterations")
+        self.iterations[client] = steps if isinstance(steps, int) and steps > 0 else 1
         self._put(record, client, down, settings)
         self.traffic.wire.book_request(client, record)
         return record

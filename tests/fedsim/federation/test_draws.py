@@ -137,10 +137,10 @@ def test_a_draw_while_another_thread_has_seeded_is_seen(make_task: Any) -> None:
         if not alone:
             other.start()
             assert began.wait(30)
-        with watch.turn(7, alone):
+        with watch.turn(lambda: 7, alone):
             return torch.rand(3)
 
-    with watch.turn(7, True):  # the first step is not the one that draws
+    with watch.turn(lambda: 7, True):  # the first step is not the one that draws
         pass
     other = threading.Thread(target=building)
     drawn = watch.call(step)
