@@ -100,8 +100,7 @@ def serve(
         raise with_cause(error, delivery.round, result.loss, suspect(line.uplink)) from error
     optimizer = result.optimizer
     if plan.masks:
-        all_of_it = trainer.masks_all and not work.ordered
-        sent = packet.sent if all_of_it else masked(line.uplink, packet.sent)
+        sent = packet.sent if trainer.masks_all else masked(line.uplink, packet.sent)
         forgot = yield Masking(optimizer, sent)
         optimizer = forgot.optimizer
         encode_seconds += forgot.seconds
