@@ -26,8 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.bits import BitReader, BitWriter
-from compressors.grammar import Span
+from compressors.bits import BitReader, BitWriter, Span
 
 Tensors = Mapping[str, Tensor]
 """Ordered names to float32 tensors: an update, or the weights it belongs to."""

@@ -63,14 +63,9 @@ def serve(
         before = memory.get(ORDERED_FRACTION)
         last_uplink = None if before is None else orders.uplink_at(config, float(before))
         line = trainer.line_with(orders.uplink_at(config, work.p), last_uplink)
-    clock = time.perf_counter()
-    initial = trainer.buffers.initial
-    end = ClientEnd(uplink, plan.downlink, template, initial, config.seed, before, trainer.means)
-    line: Line = PartsEnd(end, count) if count else end
-    clock = time.perf_counter()
     samples = len(trainer.federation.shards[client])
-    with enough(trainer.device):
-        delivery = replace(line.decode(content, memory or None), samples=samples)
+    clock = time.perf_counter()
+    delivery = replace(line.decode(content, memory or None), samples=samples)
     decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state)

@@ -107,9 +107,10 @@ class Tally:
     """
 
     def __init__(self, rounds: dict[str, int]) -> None:
-        self.rounds, self.started = rounds, time.monotonic()
+        self.rounds, self.started = rounds, 0.0
         self._at: dict[str, int] = {}
         self._first: dict[str, int] = {}  # rounds that were done before: a run that goes on
+        self._compiled = 0  # rounds of the first message: kernels may be compiled in them
         self._over: set[str] = set()
 
     def book(self, name: str, number: int, over: bool) -> None:
@@ -117,6 +118,8 @@ class Tally:
         self._first.setdefault(name, number - 1)
         self._at[name] = self.rounds[name] if over else number
         self._over |= {name} if over else set()
+        if not self.started:
+            self.started, self._compiled = time.monotonic(), self._done_here
 
     @property
     def runs(self) -> str:
@@ -129,14 +132,22 @@ class Tally:
         return sum(self._at.values())
 
     @property
+    def _done_here(self) -> int:
+        """Rounds that were done since the first call of ``book``, with that."""
+        return self.done - sum(self._first.values())
+
+    @property
     def share(self) -> float:
         """The share of all rounds that is done."""
         return self.done / max(1, sum(self.rounds.values()))
 
     @property
     def left(self) -> str:
-        """Words for the time that is left, where the rest goes as fast as what was done here."""
-        rounds_done = self.done - sum(self._first.values())
+        """Words for the time that is left, where the rest goes as fast as what was done here.
+
+        Rounds of the first message do not count, since kernels may have been compiled in them.
+        """
+        rounds_done = self._done_here - self._compiled
         remaining = sum(self.rounds.values()) - self.done
         if not (rounds_done and remaining):
             return ""
