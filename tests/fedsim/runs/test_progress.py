@@ -14,7 +14,7 @@ from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.ground.compiling import COMPILING
 from fedsim.ground.units import bits
 from fedsim.runs import app
-from fedsim.runs.progress import Bars, Lines, reporter_of, short_rounds
+from fedsim.runs.progress import Bars, Lines, Tally, reporter_of, short_rounds
 from tests.support.commands import SMALL, Typed, document, no_page, typed
 from tests.support.runs import small
 
@@ -176,6 +176,14 @@ def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
     assert notebook.texts[-1] == f"n5-p0.05-s0: 4/4 rounds · {score}"
 
 
+def test_an_estimate_leaves_out_the_first_round() -> None:
+    tally = Tally({"n1": 3})
+    tally.book("n1", 1, over=False)
+    assert tally.left == ""
+    tally.book("n1", 2, over=False)
+    assert tally.left.startswith("about ") and tally.left.endswith(" left")
+
+
 def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
     with reporter_of(True, {"n1": 2, "n2": 1}, "accuracy") as told:
         assert isinstance(told, Lines)
@@ -184,8 +192,6 @@ def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
         assert head == "0 of 2 runs done"  # kernels may have been compiled in this round
         assert line == "n1: 1/2 rounds · accuracy 0.5 · 1.00 kbit up"
         told("n1", row(2))
-        head = notebook.texts[-1].split("\n")[0]
-        assert head.startswith("0 of 2 runs done, about ") and head.endswith(" left")
         told("n2", row(1, 0.25, 812))
     assert notebook.texts[-1] == "2 of 2 runs done"
 
