@@ -123,29 +123,30 @@ def test_rates_are_those_that_were_chosen(rows: Any) -> None:
         assert rows.ROWS[row.row].lr == row.lr
 
 
-def test_the_first_sentence_has_the_row_s_interval(rows: Any) -> None:
-    row = csv("rounds", "rounds").set_index("name").loc["2nn-iid-b10"]
-    low, high = (row["rounds"] + sign * row["rounds_interval"] for sign in (-1, 1))
-    text = " ".join((HOME / "README.md").read_text(encoding="utf-8").split())
-    assert f"after {row['rounds']:.1f} rounds (95 % interval {low:.1f} to {high:.1f};" in text
-    assert (row["seeds"], row["reached"]) == (5, 5) and high < rows.ROWS["2nn-iid-b10"].paper
-    overview = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    assert (
-        f"97 % after {row['rounds']:.1f} ± {row['rounds_interval']:.1f} rounds, 87 in" in overview
-    )
-
-
-def test_the_page_compares_methods_by_their_seeds(tables: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "target", "places"), [("cnn-iid-e1-b10", 0.99, "99 %"), ("2nn-iid-b10", 0.97, "97 %")]
+)
+def test_the_page_has_the_intervals_of_rounds_and_of_differences(
+    name: str, target: float, places: str, tables: Any, rows: Any
+) -> None:
     curves = csv("rounds", "curves").groupby(["name", "seed"])
-    counts = curves["accuracy"].apply(lambda accuracy: tables.rounds_to(accuracy, 0.97))
-    pairs = counts["2nn-iid-b10-qsgd"] - counts["2nn-iid-b10"]
-    half = stats.t.ppf(0.975, len(pairs) - 1) * pairs.sem()
+    counts = curves["accuracy"].apply(lambda accuracy: tables.rounds_to(accuracy, target))
+    mine = counts[name]
+    half = stats.t.ppf(0.975, len(mine) - 1) * mine.sem()
+    low, high = mine.mean() - half, mine.mean() + half
     text = " ".join((HOME / "README.md").read_text(encoding="utf-8").split())
-    claim = (
-        f"take {-pairs.mean():.1f} rounds fewer in the mean (95 % interval of the paired "
-        f"difference: {half - pairs.mean():.1f} fewer to {half + pairs.mean():.1f} more)"
-    )
-    assert len(pairs) == 5 and claim in text
+    claim = f"at {places} after {mine.mean():.1f} rounds (95 % interval {low:.1f} to {high:.1f}"
+    assert len(mine) == 5 and claim in text
+    paper = rows.ROWS[name].paper
+    assert f"where the paper has {paper}" in text
+    assert (low < paper < high) == (name == "cnn-iid-e1-b10")
+    overview = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert f"{places} after {mine.mean():.1f} ± {half:.1f} rounds, {paper} in" in overview
+    pairs = counts[f"{name}-qsgd"] - mine
+    half = stats.t.ppf(0.975, len(pairs) - 1) * pairs.sem()
+    way = "fewer" if pairs.mean() < 0 else "more"
+    assert f"{abs(pairs.mean()):.1f} rounds {way}" in text
+    assert f"{half - pairs.mean():.1f} fewer to {half + pairs.mean():.1f} more)" in text
     bits = curves["up_bits"].last()
-    ratio = (bits["2nn-iid-b10"] / bits["2nn-iid-b10-qsgd"]).tolist()
-    assert ratio == pytest.approx([4] * 5, rel=0.001)
+    ratio = (bits[name] / bits[f"{name}-qsgd"]).tolist()
+    assert ratio == pytest.approx([4] * 5, rel=0.01)
