@@ -245,7 +245,7 @@ def test_a_whole_state_dict_is_no_update() -> None:
         client_mod(sbc(0.1), Raw(), whole)
     grid = LocalGrid(app_of(None, Quickstart().train), 2, 1)
     for strategy in (Compressed(FedAvg(), Raw(), clients=2), DelayedDSGD(Raw(), clients=2)):
-        with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*give the strategy Buffers"):
+        with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*buffers=Buffers"):
             list(strategy.configure_train(1, whole, ConfigRecord(), grid))
 
 

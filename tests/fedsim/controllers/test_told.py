@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -284,6 +285,11 @@ ROW = {
 }
 
 
+def updates_of(pilot: Controlled) -> dict[int, Any]:
+    """What a round's clients were ordered, as a schedule has it."""
+    return {c: SimpleNamespace(client=c, work=work) for c, work in pilot.work.items()}
+
+
 @pytest.fixture
 def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Observation]]:
     """What is told after rounds that moved the model so, one after the other."""
@@ -302,7 +308,7 @@ def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Obser
             said = reports[number - 1] if reports else {}
             traffic = RoundTraffic(number, uplinks={c: up(x) for c, x in said.items()})
             row = ROW | {"iteration": number} | (rows[number - 1] if rows else {})
-            pilot.learn(row, traffic, weights, pilot.work)
+            pilot.learn(row, traffic, weights, updates_of(pilot))
         pilot.begin(len(moves) + 1, pilot.facts.seconds)
         pilot.make_orders(len(moves) + 1, [0, 1])
         return recorded.told
@@ -397,7 +403,8 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
         pilot.begin(number, 0.0)
         orders.append(pilot.make_orders(number, [0])[0].iterations)
         traffic = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
-        pilot.learn(ROW | {"iteration": 4 * number}, traffic, {"w": torch.zeros(3)}, pilot.work)
+        row, weights = ROW | {"iteration": 4 * number}, {"w": torch.zeros(3)}
+        pilot.learn(row, traffic, weights, updates_of(pilot))
         tensors, values = pilot.state()
         pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
         pilot.restore(tensors, json.loads(json.dumps(values)))

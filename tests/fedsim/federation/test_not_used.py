@@ -30,10 +30,10 @@ def replies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     deliver = LocalGrid._deliver
 
     def set_to(change: Answer) -> None:
-        def changed(self: LocalGrid, message: Any, context: Any, reply: Any, call: Any) -> Any:
-            if asks(message, BAD) and reply.has_content():
+        def changed(self: LocalGrid, node: int, context: Any, reply: Any, call: Any) -> Any:
+            if node == BAD + 1 and reply.has_content():
                 change(reply)
-            return deliver(self, message, context, reply, call)
+            return deliver(self, node, context, reply, call)
 
         monkeypatch.setattr(LocalGrid, "_deliver", changed)
 
@@ -90,18 +90,20 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
 def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the bad client's first upload come in the second round, which waits for it."""
     deliver, replied = LocalGrid._deliver, LocalGrid._reply
-    second, came = threading.Event(), threading.Event()
+    second, came, at_node = threading.Event(), threading.Event(), dict[int, Any]()
 
-    def delayed(self: LocalGrid, message: Any, *given: Any) -> Any:
+    def delayed(self: LocalGrid, node: int, *given: Any) -> Any:
+        message = at_node[node]
         if any(asks(message, client, 2) for client in range(3)):
             second.set()
             assert came.wait(LONG)  # the second round does not end before the late upload is there
         if asks(message, BAD, 1):
             assert second.wait(LONG)
-        return deliver(self, message, *given)
+        return deliver(self, node, *given)
 
-    def reply(self: LocalGrid, message: Any, call: Any) -> None:
-        replied(self, message, call)
+    def reply(self: LocalGrid, message: Any, node: int, call: Any) -> None:
+        at_node[node] = message
+        replied(self, message, node, call)
         if asks(message, BAD):
             came.set()
 
