@@ -24,8 +24,11 @@ from torch import Tensor, nn
 
 from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import RunConfig, RunFailed, UsageError, run
+from fedsim.tasks import from_torch
 from tests.fedsim.federation.test_optimizer_memory import Counting
+from tests.fedsim.tasks.test_lazy import SETTINGS, folder, folder_task
 from tests.support.asyncruns import asynchronous
+from tests.support.encoders import Encoder, Sentences, padded
 from tests.support.faults import told
 from tests.support.interrupting import Stopped, recording, stop_after
 from tests.support.killing import killed_once
@@ -110,6 +113,17 @@ def test_whatever_a_client_remembers(
     frame = rounds(tmp_path / "ray")
     assert frame["local_iterations"].nunique() > 1 and frame["up_buffer_bits"].gt(0).all()
     assert len(payloads(tmp_path / "ray")) == 2 * 2 * 3 * len(frame)  # buffers beside each
+
+
+@pytest.mark.parametrize("kind", ["dicts", "images"])
+def test_batches_of_dicts_and_files_read_when_needed(
+    kind: str, cluster: str, tmp_path: Path
+) -> None:
+    """An encoder of sentences, and a folder of images that is not read whole, as Flower's apps."""
+    sentences = from_torch(Sentences(60, padded), 0.25, Encoder, name="films", batch_size=8)
+    images = folder_task(folder(tmp_path / "images", 60), lazy=True)
+    task = sentences if kind == "dicts" else images
+    on_all(RunConfig.of(task=task, **SETTINGS), tmp_path, cluster)
 
 
 def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
