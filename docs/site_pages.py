@@ -17,6 +17,7 @@ PAGES = (
     "docs/*.md",
     "docs/*.png",
     "docs/gallery/*.png",
+    "docs/terminal/*.svg",
     "docs/*.svg",
     "docs/*.css",
     "docs/*.conf",

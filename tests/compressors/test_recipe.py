@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -66,7 +67,7 @@ def follow(tree: Path, without: str = "") -> None:
         table = tree / "compressors" / "catalogue.py"
         end = "\n)  # fmt: skip\n"
         assert table.read_text().count(end) == 1
-        table.write_text(table.read_text().replace(end, f"\n{ROW.rstrip()}{end}"))
+        table.write_text(table.read_text().replace(end, f"\n{indent(ROW.rstrip(), '    ')},{end}"))
     for command in COMMANDS:
         script = command.removeprefix("PYTHONPATH=. ").removeprefix("python ").split()
         if without not in ("row", "golden") or "golden" not in command:
