@@ -2,12 +2,13 @@
 
 import argparse
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
+from unicodedata import normalize
 
 from compressors.catalogue import ROWS, Kind
-from fedsim.commands.bibliography import bibtex
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
@@ -20,7 +21,7 @@ from strategies import algorithms
 
 Entry = dict[str, Any]
 CODER_KINDS = ("positions", "symbols", "coder")
-_SOURCE = "Source: "
+_SOURCE, _NAMED = "Source: ", re.compile(r"(\w+).*? (\d{4})")
 _MARK = " (contrib)"
 _CONTRIB = "contrib: the same contract and tests, used by at most one experiment"
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
@@ -49,6 +50,30 @@ def _rows(kinds: tuple[str, ...]) -> list[Entry]:
         for r in ROWS
         if r.kind in kinds
     ]
+
+
+def bibtex(source: str) -> str | None:
+    """The entries of ``papers.bib`` that a row's source names; None where it names none.
+
+    A key is the first author in ASCII letters, and the year.
+
+    Example:
+        >>> print(bibtex("Strom 2015"))
+        @inproceedings{strom2015,
+          author = {Strom, Nikko},
+          title = {{Scalable Distributed DNN Training Using Commodity GPU Cloud Computing}},
+          booktitle = {Interspeech},
+          year = {2015},
+        }
+        >>> bibtex("reference") is None
+        True
+    """
+    text = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8")
+    entries = {re.split("[{,]", entry)[1]: entry for entry in text.strip().split("\n\n")}
+    named = [found for part in source.split("; ") if (found := _NAMED.match(part))]
+    first = (normalize("NFKD", of[1]).encode("ascii", "ignore").decode().lower() for of in named)
+    keys = [f"{name}{of[2]}" for name, of in zip(first, named, strict=True)]
+    return "\n\n".join(entries[key] for key in keys if key in entries) or None
 
 
 def _strategies() -> list[Entry]:
