@@ -11,7 +11,7 @@ PAGE = Path(__file__).with_name("settings.md")
 HEAD = """# Settings
 
 Every setting of a run. `python docs/make_settings.py` makes this page from
-`fedsim/settings/fields.py`.
+`fedsim/settings/groups.py` and `fields.py`.
 
 A group of settings is a value in Python, a table in a TOML file, and nothing on the command line:
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.runs.trackers.wandb import Wandb
     from fedsim.search.search import search
     from fedsim.settings.config import RunConfig
-    from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
+    from fedsim.settings.groups import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.show import plot
     from fedsim.show.answer import best
     from fedsim.show.blocks import compare_methods

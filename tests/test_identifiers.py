@@ -110,7 +110,7 @@ STORED = {
     "fedsim/settings/controllers/adacomm.py: every",
     "fedsim/settings/controllers/links.py: most",
     "fedsim/settings/controllers/plateau.py: most",
-    "fedsim/settings/fields.py: every",
+    "fedsim/settings/groups.py: every",
 }
 """Keys of settings, which files of earlier versions have."""
 

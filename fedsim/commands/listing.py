@@ -70,7 +70,7 @@ def bibtex(source: str) -> str | None:
     """
     text = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8")
     entries = {re.split("[{,]", entry)[1]: entry for entry in text.strip().split("\n\n")}
-    named = [found for part in source.split("; ") if (found := _NAMED.match(part))]
+    named = [match for part in source.split("; ") if (match := _NAMED.match(part))]
     first = (normalize("NFKD", of[1]).encode("ascii", "ignore").decode().lower() for of in named)
     keys = [f"{name}{of[2]}" for name, of in zip(first, named, strict=True)]
     return "\n\n".join(entries[key] for key in keys if key in entries) or None

@@ -23,7 +23,7 @@ from fedsim.federation.memories import suspect
 from fedsim.federation.orders import ORDERED_FRACTION
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import with_cause
-from fedsim.settings.fields import EXACT
+from fedsim.settings.groups import EXACT
 from strategies import ClientUpdate, TrainJob, TrainResult
 from strategies.channel.buffers import answered
 from strategies.channel.orders import REPORT_NAMES

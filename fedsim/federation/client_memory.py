@@ -23,7 +23,7 @@ from compressors.whole.growth import grows
 from fedsim.engines.flower_memory import STATE
 from fedsim.federation.slots import NAME, Slot, SlotFile, size
 from fedsim.ground.errors import UsageError
-from fedsim.settings.fields import EXACT, NEAREST
+from fedsim.settings.groups import EXACT, NEAREST
 from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID
 

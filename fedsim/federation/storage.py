@@ -20,7 +20,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.files import ram
 from fedsim.ground.units import memory
 from fedsim.settings.config import RunConfig
-from fedsim.settings.fields import EXACT
+from fedsim.settings.groups import EXACT
 from strategies.client_optimizers import optimizer_state, settings_of
 
 _MOST_TENSORS = 6

@@ -8,7 +8,7 @@ from compressors import State
 from compressors.whole.feedback import holds
 from fedsim.federation.client_memory import unpack_memory
 from fedsim.federation.orders import norm, residual_of
-from fedsim.settings.fields import EXACT
+from fedsim.settings.groups import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.server_end import ServerEnd
 

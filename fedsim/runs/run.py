@@ -62,8 +62,8 @@ from fedsim.runs.totals import totals
 from fedsim.runs.trackers import registry
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declarations import declared
-from fedsim.settings.fields import Keep
 from fedsim.settings.grids import Cell
+from fedsim.settings.groups import Keep
 from fedsim.settings.masks import told_of
 from strategies.channel.nodes import forget
 

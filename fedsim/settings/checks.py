@@ -16,7 +16,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.controllers import parse_controller
 from fedsim.settings.declarations import flag
-from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
+from fedsim.settings.fields import SETTINGS, Settings
+from fedsim.settings.groups import EXACT, NEAREST
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS

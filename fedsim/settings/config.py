@@ -12,7 +12,8 @@ import tomli_w
 from fedsim.ground.errors import PlacedError, names_told, unknown
 from fedsim.settings import contents, startfile, trust_check, versions
 from fedsim.settings.declarations import declared
-from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
+from fedsim.settings.fields import GROUPS, SETTINGS, Settings
+from fedsim.settings.groups import Network
 from fedsim.settings.strategies import FLAGS, with_settings
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.

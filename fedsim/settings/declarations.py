@@ -122,7 +122,7 @@ class Setting:
         kind = f.type.__name__ if isinstance(f.type, type) else str(f.type)
         if get_origin(f.type) is Grouped:  # what may be given, then what is read
             read, plain_type = get_args(f.type)
-            kind = f"{plain_type.__name__} | {read}".replace(f"{__package__}.fields.", "")
+            kind = f"{plain_type.__name__} | {read}".replace(f"{__package__}.groups.", "")
         metadata = dict(f.metadata)
         name = metadata.pop("flag") or f.name
         return cls(name, group, f.name, owner.__name__, kind, f.default, **metadata)

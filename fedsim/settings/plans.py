@@ -12,7 +12,8 @@ from fedsim.network import spec
 from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import ClientDropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
-from fedsim.settings.fields import GRADIENT, UNIFORM, Settings
+from fedsim.settings.fields import GRADIENT, Settings
+from fedsim.settings.groups import UNIFORM
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.samplers import Sampler
 from fedsim.settings.samplers.parsing import sampler_of as sampler_of

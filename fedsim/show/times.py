@@ -18,7 +18,7 @@ from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.settings import controllers
 from fedsim.settings.controllers.base import NETWORK
-from fedsim.settings.fields import UNIFORM
+from fedsim.settings.groups import UNIFORM
 from fedsim.show.inputs import check_task
 from fedsim.show.style import higher_is_better
 

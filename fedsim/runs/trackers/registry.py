@@ -7,7 +7,7 @@ from fedsim.runs.trackers.base import Tracker
 from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.wandb import Wandb
-from fedsim.settings.fields import TRACKERS
+from fedsim.settings.groups import TRACKERS
 
 TRACKER_KINDS: dict[str, type[Tracker]] = dict(
     zip(TRACKERS, (TensorBoard, Wandb, MLflow), strict=True)

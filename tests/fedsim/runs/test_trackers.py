@@ -20,7 +20,7 @@ from fedsim.runs.trackers import base
 from fedsim.runs.trackers.registry import TRACKER_KINDS
 from fedsim.search.search import search
 from fedsim.settings.config import from_toml
-from fedsim.settings.fields import TRACKERS
+from fedsim.settings.groups import TRACKERS
 from tests.support.commands import Typed, typed
 from tests.support.runs import rounds, small
 from tests.support.wandbfiles import OfflineRun
