@@ -46,21 +46,22 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.answer import best, best_table
     from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import altered_row, counted, read_results, summarized
+    from fedsim.show.report import cells_of, counted, read_results, write_tables, written_page
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
     results, folder = read_results(folders, out)
     columns = shared.columns(flags, results.runs["metric_name"].dropna())
-    altered = altered_row(results, folder)
-    cells, page = summarized(results, folder, budget, columns, flags.budget_of)
-    if altered:
-        print(printable(f"fedsim: {altered}; made again"), file=sys.stderr)
+    page = written_page(results, folder, budget, columns, flags.budget_of)
+    if left := write_tables(results, folder):
+        print(printable(f"fedsim: {left}"), file=sys.stderr)
     budget_of = counted(results, flags.budget_of)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
-        print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
+        print_document(
+            {"out": str(page.parent), "report": str(page), "cells": cells_of(results), **answer}
+        )
     else:
         console = Console()
         print_summary(console, results.runs, columns, flags.per_seed)

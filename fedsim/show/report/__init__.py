@@ -42,8 +42,8 @@ def report(
             the runs' own `budget_of`, and "up" where they differ.
 
     Returns:
-        The path of `report.html`. Before `summary.csv` is made again, a warning names a row that
-        was altered.
+        The path of `report.html`. A `summary.csv` with an altered row stays as it is, and a warning
+        names the row.
 
     Raises:
         UsageError: there are no results, a file of them is damaged, or they cannot share a page
@@ -54,9 +54,10 @@ def report(
         fedsim.report("results/sbc", "results/gradient_dropping", out="results/both")
     """
     results, folder = read_results(directories, out)
-    if altered := altered_row(results, folder):
-        warnings.warn(f"{altered}; made again", stacklevel=2)
-    return summarized(results, folder, budget, columns, budget_of)[1]
+    page = written_page(results, folder, budget, columns, budget_of)
+    if left := write_tables(results, folder):
+        warnings.warn(left, stacklevel=2)
+    return page
 
 
 def write_page(
@@ -70,34 +71,24 @@ def write_page(
     return written_page(*read_results(directories, out), budget, columns, budget_of)
 
 
-def summarize(
-    *directories: Path | str,
-    out: Path | str | None = None,
-    budget: float | str | None = None,
-    columns: Sequence[str] | None = None,
-    budget_of: str | None = None,
-) -> tuple[list[dict[str, Any]], Path, Results]:
-    """`report`; a folder may hold cells of earlier sweeps too.
+def summarize(folder: Path) -> Path:
+    """`report` of a sweep's folder after its runs: `summary.csv` is made anew in any case."""
+    results, _ = read_results([folder])
+    page = written_page(results, folder)
+    write_summary(folder, cells_of(results))
+    return page
 
-    Returns:
-        All cells as `summary.csv` has them, the path of the page, and what both were made of.
+
+def write_tables(results: Results, folder: Path) -> str:
+    """Writes `summary.csv` and `summary.parquet`, except over a row that differs from its run.
+
+    To write it anew would hide that somebody altered it. Returns which row that is, and what to do;
+    empty where there is none.
     """
-    results, folder = read_results(directories, out)
-    return *summarized(results, folder, budget, columns, budget_of), results
-
-
-def summarized(
-    results: Results,
-    folder: Path,
-    budget: float | str | None,
-    columns: Sequence[str] | None,
-    budget_of: str | None,
-) -> tuple[list[dict[str, Any]], Path]:
-    """Cells and page as of `summarize`, of results that are read; arguments as of `written`."""
-    page = written_page(results, folder, budget, columns, budget_of)
-    cells = _cells(results)
-    write_summary(folder, cells)
-    return cells, page
+    if row := altered_row(results, folder):
+        return f"{row}; the table stays as it is: remove it, and `fedsim report` makes it anew"
+    write_summary(folder, cells_of(results))
+    return ""
 
 
 def altered_row(results: Results, folder: Path) -> str:
@@ -111,7 +102,7 @@ def altered_row(results: Results, folder: Path) -> str:
     inside = all(run.is_relative_to(folder) for run in results.folders.values())
     if not (inside and file.exists()):
         return ""
-    correct = csv_text(frame(_cells(results)))
+    correct = csv_text(frame(cells_of(results)))
     try:
         text = read_text(file)
         expected = dict(zip(map(str, results.runs.index), csv_rows(correct), strict=True))
@@ -121,7 +112,7 @@ def altered_row(results: Results, folder: Path) -> str:
         return f"{file.name}: {error}"
 
 
-def _cells(results: Results) -> list[dict[str, Any]]:
+def cells_of(results: Results) -> list[dict[str, Any]]:
     """The rows of `summary.csv`."""
     runs = results.runs.drop(columns=[*FACTS])
     return runs.astype(object).where(runs.notna(), None).to_dict("records")

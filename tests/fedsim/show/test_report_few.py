@@ -11,7 +11,7 @@ from fedsim.commands.cli import main
 from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import altered_row, read_results, write_page
+from fedsim.show.report import altered_row, read_results, write_page, write_tables
 from fedsim.show.report.page import comparison_sentence
 from tests.support.page import Page
 from tests.support.runs import small
@@ -109,3 +109,7 @@ def test_a_row_of_the_table_that_is_not_its_runs_is_named(
     said = altered_row(results, folder)
     assert named in said and (said.startswith("summary.csv: ") or not named)
     assert altered_row(results, tmp_path) == ""
+    left = write_tables(results, folder)
+    assert left.startswith(said) and ((folder / "summary.csv").read_bytes() == content) == bool(
+        left
+    )
