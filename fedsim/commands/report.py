@@ -46,7 +46,7 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.answer import best, best_table
     from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import cells_of, counted, read_results, write_tables, written_page
+    from fedsim.show.report import counted, read_results, summary_rows, write_tables, written_page
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
@@ -60,7 +60,7 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
         print_document(
-            {"out": str(page.parent), "report": str(page), "cells": cells_of(results), **answer}
+            {"out": str(page.parent), "report": str(page), "cells": summary_rows(results), **answer}
         )
     else:
         console = Console()

@@ -1,7 +1,6 @@
 """``fedsim search``: which method, n, p, coder and rate are best for a task and a budget."""
 
 import argparse
-import shlex
 import sys
 from typing import Any
 
@@ -104,7 +103,7 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.search import tables
     from fedsim.search.goal import SATURATED
     from fedsim.search.record import finalists
-    from fedsim.search.search import rerun, search
+    from fedsim.search.search import search
     from fedsim.show.layout import print_whole
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
@@ -118,7 +117,7 @@ def _command(flags: argparse.Namespace) -> int:
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
-        ray_address=flags.ray_address, say=say,
+        ray_address=flags.ray_address, rows=flags.rows, say=say,
     )  # fmt: skip
     if flags.open:
         browser.open_page(result.out / "report.html")
@@ -157,8 +156,7 @@ def _command(flags: argparse.Namespace) -> int:
         console.print(result.too_few, highlight=False)
     print(f"Finals:  {result.finals}")
     if result.winner is not None:
-        rows = f" --rows {shlex.quote(flags.rows)}" if flags.rows is not None else ""
-        print(printable(f"Again:   {rerun(result.out)}{rows}"))
+        print(printable(f"Again:   {result.again}"))
     print(printable(f"Results: {result.out}"))
     print(printable(f"Report:  {result.out / 'report.html'}"))
     return int(result.winner is None)

@@ -44,6 +44,7 @@ class SearchResult:
             ``best.toml``.
         saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
         finals: how many finalists and seeds there were, of how many, in words.
+        again: the command that runs the winner again; empty without one.
     """
 
     goal: Goal
@@ -57,6 +58,7 @@ class SearchResult:
     out: Path
     saturated: bool
     finals: str
+    again: str
 
     def __repr__(self) -> str:
         """The result in a line."""
@@ -86,7 +88,7 @@ def search_page(result: SearchResult, facts: dict[str, str]) -> str:
     goal, frame, first = result.goal, result.trials, result.winner
     title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
-    answer = answer if first is None else _answer(first, goal, facts["again"])
+    answer = answer if first is None else _answer(first, goal, result.again)
     left = result.left.items()
     items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left]
     drawn = chart(frame, result.finalists, first, goal, facts["task"])

@@ -46,6 +46,7 @@ def search(
     seeds: int = SEEDS,
     jobs: int = 1,
     ray_address: str | None = None,
+    rows: str | None = None,
     say: Say = print,
 ) -> SearchResult:
     """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
@@ -68,6 +69,7 @@ def search(
         seeds: fresh seeds per finalist.
         jobs: runs at the same time, in processes forked from this one; 1 runs them in it.
         ray_address: a Ray cluster to run on.
+        rows: the file of methods of your own that the command on the page names; it is not read.
         say: takes a line of progress.
 
     Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
@@ -118,7 +120,7 @@ def search(
         ranked, played = finals.run()
         study.seconds = limits.spent()
         with writing(out):
-            return _written(study, ranked, played, left, out)
+            return _written(study, ranked, played, left, out, rows)
 
 
 def _base(base: RunConfig) -> RunConfig:
@@ -161,7 +163,12 @@ def _name(space: Space) -> str:
 
 
 def _written(
-    study: Study, ranked: list[Finalist], played: str, left: dict[str, str], out: Path
+    study: Study,
+    ranked: list[Finalist],
+    played: str,
+    left: dict[str, str],
+    out: Path,
+    rows: str | None,
 ) -> SearchResult:
     """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
@@ -178,13 +185,12 @@ def _written(
         (out / name).unlink(missing_ok=True)
     if first is not None:
         write_text(out / "best.toml", best.to_toml(first, goal))
-        again = rerun(out)
+        again = rerun(out, rows)
     states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
     facts = {
         "task": base.plan.task.name,
         "goal": goal.words(),
-        "again": again,
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
         "finals": played,
@@ -197,7 +203,7 @@ def _written(
         "methods": "; ".join(study.space.methods),
     }
     result = SearchResult(
-        goal, frame, methods, tuple(ranked), first, shares, few, left, out, saturated, played
+        goal, frame, methods, tuple(ranked), first, shares, few, left, out, saturated, played, again
     )
     with without_rc():
         write_text(out / "report.html", search_page(result, facts))
@@ -206,9 +212,13 @@ def _written(
     return result
 
 
-def rerun(out: Path) -> str:
-    """The command that runs the winner again; it names the user's own code, which is executed."""
+def rerun(out: Path, rows: str | None = None) -> str:
+    """The command that runs the winner again; it names the user's own code, which is executed.
+
+    ``rows``: the file of methods of the user's own.
+    """
     config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
     written = read_settings_toml(out / "best.toml") if (out / "best.toml").exists() else {}
     own_flags = "".join(f" --own {shlex.quote(place)}" for place in trust_check.named_code(written))
+    own_flags += f" --rows {shlex.quote(rows)}" if rows else ""
     return f"fedsim run --config {config}{own_flags} --out {best}"

@@ -75,7 +75,7 @@ def summarize(folder: Path) -> Path:
     """`report` of a sweep's folder after its runs: `summary.csv` is made anew in any case."""
     results, _ = read_results([folder])
     page = written_page(results, folder)
-    write_summary(folder, cells_of(results))
+    write_summary(folder, summary_rows(results))
     return page
 
 
@@ -87,7 +87,7 @@ def write_tables(results: Results, folder: Path) -> str:
     """
     if row := altered_row(results, folder):
         return f"{row}; the table stays as it is: remove it, and `fedsim report` makes it anew"
-    write_summary(folder, cells_of(results))
+    write_summary(folder, summary_rows(results))
     return ""
 
 
@@ -102,7 +102,7 @@ def altered_row(results: Results, folder: Path) -> str:
     inside = all(run.is_relative_to(folder) for run in results.folders.values())
     if not (inside and file.exists()):
         return ""
-    correct = csv_text(frame(cells_of(results)))
+    correct = csv_text(frame(summary_rows(results)))
     try:
         text = read_text(file)
         expected = dict(zip(map(str, results.runs.index), csv_rows(correct), strict=True))
@@ -112,7 +112,7 @@ def altered_row(results: Results, folder: Path) -> str:
         return f"{file.name}: {error}"
 
 
-def cells_of(results: Results) -> list[dict[str, Any]]:
+def summary_rows(results: Results) -> list[dict[str, Any]]:
     """The rows of `summary.csv`."""
     runs = results.runs.drop(columns=[*FACTS])
     return runs.astype(object).where(runs.notna(), None).to_dict("records")

@@ -13,7 +13,7 @@ import torch
 from fedsim import Callback, CsvWriter, RunFailed, StoppedEarly, UsageError, run
 from fedsim.results.schema import read_summary
 from fedsim.results.values import REACHED
-from fedsim.show.report import cells_of, read_results, summarize
+from fedsim.show.report import read_results, summarize, summary_rows
 from tests.support.runs import rounds, small
 
 
@@ -124,7 +124,7 @@ def test_a_report_counts_a_run_that_was_stopped_at_its_target(
     assert read_summary(tmp_path / "stopped")["status"] == "stopped"
     page, whole = summarize(tmp_path / "stopped"), run(small(evaluate_every=2))
     results, _ = read_results([tmp_path / "stopped"])
-    cells = cells_of(results)
+    cells = summary_rows(results)
     assert cells[0]["status"] == status and len(results.done_rounds) == 2 * (status == "done")
     second = whole.rounds.iloc[1]
     assert (cells[0]["rounds"], cells[0]["metric"]) == (2, second["metric"])

@@ -49,7 +49,7 @@ RANKED = [finalist(2, [-0.7]), finalist(0, [-0.5])]
 def result(**parts: Any) -> SearchResult:
     """What a search of the rows came to."""
     made = SearchResult(
-        GOAL, ROWS, METHODS, tuple(RANKED), RANKED[0], {}, "too <few>", {}, Path(), False, ""
+        GOAL, ROWS, METHODS, tuple(RANKED), RANKED[0], {}, "too <few>", {}, Path(), False, "", ""
     )
     return replace(made, **parts)
 
@@ -84,10 +84,10 @@ def test_trials_that_were_ended_early_are_hollow() -> None:
 
 
 def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
-    facts = {"task": "digits", "again": rerun(Path("out"))}
-    text = search_page(result(left={"raw": "one message is <dear>"}), facts)
+    facts, again = {"task": "digits"}, rerun(Path("out"), "mine.py")
+    text = search_page(result(left={"raw": "one message is <dear>"}, again=again), facts)
     assert "sbc, n = 4, p = 0.1, lr = 0.02</strong>: accuracy 0.5000 on held-out" in text
-    assert "<pre>fedsim run --config out/best.toml --out out/best</pre>" in text
+    assert "<pre>fedsim run --config out/best.toml --rows mine.py --out out/best</pre>" in text
     assert 'id="methods"' in text and '<p class="note">too &lt;few&gt;</p>' in text
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
     assert "winner, held-out samples" in text
@@ -97,8 +97,7 @@ def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
 def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
     rows = pd.concat([ROWS[ROWS["state"] == "complete"]] * 20).assign(lr=[0.1, 0.2] * 20)
     before = dict(matplotlib.rcParams)
-    facts = {"task": "digits", "again": ""}
-    text = search_page(result(trials=rows, too_few=""), facts)
+    text = search_page(result(trials=rows, too_few=""), {"task": "digits"})
     assert 'alt="importance of each setting for accuracy"' in text and "PED-ANOVA" in text
     assert dict(matplotlib.rcParams) == before and not pyplot.get_fignums()
 
