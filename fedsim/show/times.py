@@ -309,8 +309,8 @@ def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_
         )
     if network.overlap:
         raise UsageError(
-            f"--network is {network.name!r}: overlap=on has a time for runs with that network "
-            "alone; leave overlap out, or train with it"
+            f"--network is {network.name!r}: with overlap=on clients train while messages travel, "
+            "which no row has; leave overlap out, or train with it"
         )
     if network.tree is not None:
         raise UsageError(
