@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedsim.commands.codec import add_shared, check_place, read_tensors
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unwritten
-from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
+from fedsim.measure import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.declarations import flag
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def _methods(flags: argparse.Namespace) -> _Job:
 def _coders(flags: argparse.Namespace) -> _Job:
     """Coders; bad texts are refused before files are read."""
     from fedsim.commands.measuretables import coders_tables
-    from fedsim.measure.coders import measure_coders
-    from fedsim.measure.plan import choose_coders
+    from fedsim.measure.coders import choose_coders, measure_coders
 
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")

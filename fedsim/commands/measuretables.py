@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Group
 
-    from fedsim.measure.plan import CoderPlan
+    from fedsim.measure.coders import CoderPlan
 
 _METHODS = (
     "Wire: whole payloads, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
@@ -30,7 +30,7 @@ _UNIT = {"positions": "index", "symbols": "value"}
 
 def coders_tables(frame: pd.DataFrame, plan: CoderPlan, width: int) -> list[Group]:
     """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
-    from fedsim.measure.plan import OFS
+    from fedsim.measure.coders import OFS
 
     methods = dict(zip(OFS, plan[1:], strict=True))
     by_kind = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}

@@ -1,58 +1,53 @@
 """Every lossless coder on the positions and symbols of somebody's own update."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from compressors import BitReader, BitWriter, Tensors
+from compressors import CATALOGUE, ROWS, BitReader, BitWriter, PerTensor, Tensors, parse, text
 from fedsim.ground.errors import UsageError
 from fedsim.ground.threads import one_thread
-from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.measure.inputs import check_repeat, checked_updates
+from fedsim.measure import POSITIONS_OF, SYMBOLS_OF
+from fedsim.measure.inputs import check_density, check_repeat, checked_updates, texts_of
 from fedsim.measure.methods import Progress, in_turn, wall_time
 from fedsim.measure.patterns import has_pipeline, patterns
-from fedsim.measure.plan import OFS, Coder, Of, choose_coders
-from fedsim.settings.methods import compressor_of
+from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
+
+Of = Literal["positions", "symbols"]
+KINDS = ("positions", "symbols", "coder")
+"""What "all" stands for: these kinds of the catalogue."""
+
+DENSITY = 0.01
+_BESIDE = ("golomb(exact)", "golomb(fit)")  # in "all", besides one coder per row
+_BEFORE: dict[Of, str] = {"positions": "topk(0.5) | float32 | ", "symbols": "float32 | "}
+OFS = tuple(_BEFORE)
 
 
-@dataclass(frozen=True)
-class MeasuredCoder:
-    """A row: what one coder makes of all positions, or of all symbols, summed over all tensors.
+class Coder(NamedTuple):
+    """A coder's text, whether it codes positions or symbols, and the object that codes them."""
 
-    Attributes:
-        coder: the coder's text as it was given, or as the catalogue names it.
-        of: "positions" or "symbols"; a coder of both kinds has two rows.
-        count: the number of positions, or of symbols.
-        bits: bits of the code, tables included. The number of positions is not included: a
-            message has a field of its own for that number.
-        bits_each: bits / count: bits per index, or bits per value.
-        entropy_each: the bound, in bits per index or value. For positions it is n H(k / n) of
-            every tensor, as of random positions: a coder may need fewer bits where the positions
-            are not random. For symbols it is the entropy of their frequencies in every tensor.
-        ratio_to_entropy: bits over the bound; NaN where the bound is zero.
-        encode_ns_each, decode_ns_each: nanoseconds per index or value; for every tensor the
-            median of the repeats.
-        exact: whether the decoded positions or symbols equal the encoded ones; the bits of a
-            lossy coder are those of another set of positions.
-        error: why the coder could not code these; "" where it could.
-    """
-
-    coder: str
+    name: str
     of: Of
-    count: int
-    bits: float = float("nan")
-    bits_each: float = float("nan")
-    entropy_each: float = float("nan")
-    ratio_to_entropy: float = float("nan")
-    encode_ns_each: float = float("nan")
-    decode_ns_each: float = float("nan")
-    exact: bool = False
-    error: str = ""
+    code: Any
+
+
+class CoderPlan(NamedTuple):
+    """The coders, and the texts of the methods whose positions and symbols these code."""
+
+    coders: list[Coder]
+    positions_of: str
+    symbols_of: str
+
+
+_COLUMNS = [
+    "coder", "of", "count", "bits", "bits_each", "entropy_each", "ratio_to_entropy",
+    "encode_ns_each", "decode_ns_each", "exact", "error",
+]  # fmt: skip
 
 
 def measure_coders(
@@ -65,7 +60,7 @@ def measure_coders(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """A row per coder, as ``MeasuredCoder``: positions, then symbols, shortest first.
+    """What every coder makes of the same positions or symbols of an update.
 
     Every coder is given the same positions or symbols, alone: no frame, no values. A run that is
     not timed compiles what is compiled on first use; torch uses one thread.
@@ -79,6 +74,16 @@ def measure_coders(
         density: what ``{p}`` and bare names such as ``sbc`` in these stand for; None: 0.01.
         repeat: as ``measure`` takes it; so ``seed``.
         progress: called as (done, all, coder) before each coder and at the end.
+
+    Returns:
+        A row per coder, positions, then symbols, shortest first; sums over all tensors: coder, its
+        text; of, "positions" or "symbols" (a coder of both has two rows); count, how many; bits,
+        with tables and without the number of positions, which a message has in a field of its own;
+        bits_each, per index or value; entropy_each, the bound: for positions n H(k / n) of every
+        tensor, as of random ones, so that a coder may need less, for symbols the entropy of their
+        frequencies; ratio_to_entropy, NaN where the bound is zero; encode_ns_each, decode_ns_each,
+        of the median repeats; exact, whether the same positions or symbols are decoded; error, why
+        the coder could not code these, with NaN elsewhere.
 
     Raises:
         UsageError: a text that is not a coder or not a method, a method that sends no positions
@@ -108,14 +113,58 @@ def measure_coders(
     with one_thread():
         turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
         rows = [_measured(coder, patterns_of[coder.of], repeat, seed) for _, coder in turns]
-    frame = pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(rows[0])])
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
     return frame.sort_values(["of", "bits"], kind="stable", ignore_index=True)
 
 
-def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
+def choose_coders(
+    coders: str | Sequence[str] = "all",
+    positions_of: str = POSITIONS_OF,
+    symbols_of: str = SYMBOLS_OF,
+    density: float | None = None,
+) -> CoderPlan:
+    """The plan of ``measure_coders``; arguments and errors as there."""
+    check_density(density)
+    if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
+        raise UsageError(
+            f"--density is {density:g}: neither {positions_of!r} nor {symbols_of!r} has a place "
+            "for the density: write {p} where it belongs, or leave the density out"
+        )
+    methods = [with_fraction(m, density or DENSITY) for m in (positions_of, symbols_of)]
+    for method in methods:
+        compressor_of(method)
+    if isinstance(coders, str) and coders.strip() == "all":
+        texts = []
+        for row in (row for row in ROWS if row.kind in KINDS):
+            try:  # without settings where it needs none, else with those of its example
+                texts.append(text(row.make()))
+            except TypeError:
+                part = re.search(rf"\b{row.name}\([^()]*\)", row.example)
+                texts.append(part[0] if part else row.name)
+        texts += _BESIDE
+    else:
+        texts = texts_of(coders, "coders", "golomb; ans")
+    chosen = []
+    for source in texts:
+        name = source.split("(")[0].strip()
+        kind = CATALOGUE[name].kind if name in CATALOGUE and "|" not in source else None
+        if kind not in KINDS:
+            names = ", ".join(row.name for row in ROWS if row.kind in KINDS)
+            raise UsageError(f"coder {source!r}: it must be one of {names}")
+        for of in (of for of in OFS if kind in (of, "coder")):
+            try:
+                compressor = parse(_BEFORE[of] + source)
+            except ValueError as error:
+                raise UsageError(str(error).replace(_BEFORE[of], "")) from error
+            pipe = compressor.codec if isinstance(compressor, PerTensor) else None
+            chosen.append(Coder(source.strip(), of, getattr(pipe, of)))
+    return CoderPlan(chosen, *methods)
+
+
+def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> dict[str, Any]:
     """The row of one coder of all positions, or of all symbols."""
     code, count = coder.code, sum(tensor.count for tensor in tensors)
-    row = MeasuredCoder(coder.name, coder.of, count)
+    row = {"coder": coder.name, "of": coder.of, "count": count, "exact": False}
     bits, exact, encode_seconds, decode_seconds = 0, True, 0.0, 0.0
     try:
         for tensor in tensors:
@@ -128,15 +177,15 @@ def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> M
             encode_seconds += median(map(wall_time, writes))
             decode_seconds += median(map(wall_time, reads))
     except ValueError as error:  # a coder that cannot code these does not stop the others
-        return replace(row, error=str(error))
+        return row | {"error": str(error)}
     entropy = sum(tensor.entropy for tensor in tensors)
-    return replace(
-        row,
-        bits=bits,
-        bits_each=bits / count,
-        entropy_each=entropy / count,
-        ratio_to_entropy=bits / entropy if entropy else float("nan"),
-        encode_ns_each=1e9 * encode_seconds / count,
-        decode_ns_each=1e9 * decode_seconds / count,
-        exact=exact,
-    )
+    return row | {
+        "bits": bits,
+        "bits_each": bits / count,
+        "entropy_each": entropy / count,
+        "ratio_to_entropy": bits / entropy if entropy else float("nan"),
+        "encode_ns_each": 1e9 * encode_seconds / count,
+        "decode_ns_each": 1e9 * decode_seconds / count,
+        "exact": exact,
+        "error": "",
+    }

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 import torch
@@ -19,38 +18,11 @@ Progress = Callable[[int, int, str], None]
 Thing = TypeVar("Thing")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A row: what one method makes of the updates. Sums over all updates.
-
-    Attributes:
-        method: the text that was given, or the catalogue's example.
-        expansion: the compressor that the text stands for, written out.
-        entries: how many numbers the updates hold.
-        wire_bits: 8 * len(payload).
-        bits_per_entry: wire bits over entries.
-        ratio: 32 * entries over wire bits.
-        relative_error: ||C(x) - x|| / ||x|| of what was decoded, in float64; 0 for a zero
-            update that comes back as zero.
-        cosine: of C(x) and x, in float64; NaN where either is zero.
-        compress_ms, decompress_ms: median of the repeats, wall time in milliseconds.
-        compress_ns_per_entry, decompress_ns_per_entry: the same in nanoseconds per entry.
-        error: why the method could not carry the updates; "" where it could.
-    """
-
-    method: str
-    expansion: str
-    entries: int
-    wire_bits: float = float("nan")
-    bits_per_entry: float = float("nan")
-    ratio: float = float("nan")
-    relative_error: float = float("nan")
-    cosine: float = float("nan")
-    compress_ms: float = float("nan")
-    compress_ns_per_entry: float = float("nan")
-    decompress_ms: float = float("nan")
-    decompress_ns_per_entry: float = float("nan")
-    error: str = ""
+_COLUMNS = [
+    "method", "expansion", "entries", "wire_bits", "bits_per_entry", "ratio", "relative_error",
+    "cosine", "compress_ms", "compress_ns_per_entry", "decompress_ms", "decompress_ns_per_entry",
+    "error",
+]  # fmt: skip
 
 
 def in_turn(
@@ -72,12 +44,11 @@ def measure(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """A row per method (the columns of ``Measured``), the highest compression ratio first.
+    """What every method makes of an update.
 
     Every method sends each update as its first message, with an empty memory, and what is decoded
-    comes from the payload alone. A method whose decoded updates are all zero comes after all others
-    that can be decoded. One run before the timed runs triggers compilation and is not counted;
-    torch uses one thread meanwhile.
+    comes from the payload alone. One run before the timed runs triggers compilation and is not
+    counted; torch uses one thread meanwhile.
 
     Args:
         updates: names to float32 tensors of any shape, on any device; or several such updates,
@@ -89,6 +60,16 @@ def measure(
         repeat: timed runs, of which the median counts.
         seed: for methods with random choices; each run makes the same choices.
         progress: called as (done, all, method) before each method and at the end.
+
+    Returns:
+        A row per method, the highest compression ratio first, a method whose decoded updates are
+        all zero after all others that can be decoded; sums over all updates: method, its text;
+        expansion, its compressor written out; entries of the updates; wire_bits, 8 len(payload);
+        bits_per_entry; ratio, 32 entries over wire bits; relative_error, ||C(x) - x|| / ||x|| of
+        what was decoded, in float64, 0 for a zero update that comes back as zero; cosine of C(x)
+        and x, NaN where either is zero; compress_ms, decompress_ms, medians of the repeats, and
+        compress_ns_per_entry, decompress_ns_per_entry; error, why the method could not carry the
+        updates, with NaN elsewhere.
 
     Raises:
         UsageError: a text that is not a method, a setting out of its range, or an update that is
@@ -105,21 +86,18 @@ def measure(
     check_repeat(repeat)
     chosen = in_turn([*choose(methods, density).items()], progress)
     with one_thread():
-        rows = [
-            asdict(_measured(name, compressor, named, repeat, seed)) for name, compressor in chosen
-        ]
-    columns = [f.name for f in fields(Measured)]
-    frame = pd.DataFrame(rows, columns=columns)
+        rows = [_measured(name, compressor, named, repeat, seed) for name, compressor in chosen]
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
     # A method of which only zeros arrive has the best ratio and carries nothing: it comes last.
     silent = frame["cosine"].isna() & (frame["relative_error"] == 1)
     ranked = frame.assign(silent=silent).sort_values(
         ["silent", "ratio"], ascending=[True, False], kind="stable", ignore_index=True
     )
-    return ranked[columns]
+    return ranked[_COLUMNS]
 
 
 def accuracy(pairs: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, float]:
-    """Relative error and cosine (see ``Measured``) of pairs (x, C(x)), taken as one vector."""
+    """Relative error and cosine (see ``measure``) of pairs (x, C(x)), taken as one vector."""
     error = norm = other = dot = 0.0
     for x, decoded in pairs:
         a, b = (t.detach().cpu().to(torch.float64).flatten() for t in (x, decoded))
@@ -134,9 +112,9 @@ def accuracy(pairs: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, float]:
 
 def _measured(
     method: str, compressor: Compressor, updates: Sequence[Tensors], repeat: int, seed: int
-) -> Measured:
+) -> dict[str, Any]:
     entries = sum(x.numel() for update in updates for x in update.values())
-    row = Measured(method, text(compressor), entries)
+    row = {"method": method, "expansion": text(compressor), "entries": entries}
     wire, compress_seconds, decompress_seconds, pairs = 0, 0.0, 0.0, []
     try:
         for update in updates:
@@ -151,21 +129,21 @@ def _measured(
             decompress_seconds += median(wall_time(receive) for _ in range(repeat))
     except Exception as error:  # a method that cannot carry these updates does not stop the others
         name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return replace(row, error=f"{name}{error}")
+        return row | {"error": f"{name}{error}"}
     relative, cosine = accuracy(pairs)
     per = 1 / entries if entries else float("nan")
-    return replace(
-        row,
-        wire_bits=wire,
-        bits_per_entry=wire * per,
-        ratio=32 * entries / wire,
-        relative_error=relative,
-        cosine=cosine,
-        compress_ms=1e3 * compress_seconds,
-        compress_ns_per_entry=1e9 * compress_seconds * per,
-        decompress_ms=1e3 * decompress_seconds,
-        decompress_ns_per_entry=1e9 * decompress_seconds * per,
-    )
+    return row | {
+        "wire_bits": wire,
+        "bits_per_entry": wire * per,
+        "ratio": 32 * entries / wire,
+        "relative_error": relative,
+        "cosine": cosine,
+        "compress_ms": 1e3 * compress_seconds,
+        "compress_ns_per_entry": 1e9 * compress_seconds * per,
+        "decompress_ms": 1e3 * decompress_seconds,
+        "decompress_ns_per_entry": 1e9 * decompress_seconds * per,
+        "error": "",
+    }
 
 
 def wall_time(work: Callable[[], object]) -> float:

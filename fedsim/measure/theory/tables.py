@@ -1,7 +1,7 @@
 """The tables of ``fedsim theory``: rows of plain values, ours and the printed ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from compressors.catalogue import ROWS
@@ -26,29 +26,17 @@ class TheoryTable:
 def _table1(d: int) -> list[TableDict]:
     from fedsim.measure.theory import speedups  # with the rows: a list of tables needs no torch
 
-    return [
-        {
-            "approach": row.approach,
-            "low": row.low,
-            "high": row.high,
-            "printed": row.printed,
-            "note": row.note,
-        }
-        for row in speedups.table1(d)
-    ]
+    return [*map(asdict, speedups.table1(d))]
 
 
 def _table_i(_: int) -> list[TableDict]:
     from fedsim.measure.theory import sbc
 
+    names = ("temporal", "gradient", "value_bits", "position_bits", "compression")
     return [
         {
             "method": row.method,
-            "temporal": _range(row.least.temporal, row.largest.temporal),
-            "gradient": _range(row.least.gradient, row.largest.gradient),
-            "value_bits": _range(row.least.value_bits, row.largest.value_bits),
-            "position_bits": _range(row.least.position_bits, row.largest.position_bits),
-            "compression": _range(row.largest.compression, row.least.compression),
+            **{n: _range(getattr(row.least, n), getattr(row.largest, n)) for n in names},
             "printed": row.printed,
             "note": row.note,
         }

@@ -11,9 +11,8 @@ from rich.table import Table
 
 from fedsim.commands import measuretables
 from fedsim.commands.theory import _cell
-from fedsim.measure.coders import measure_coders
+from fedsim.measure.coders import choose_coders, measure_coders
 from fedsim.measure.methods import measure
-from fedsim.measure.plan import choose_coders
 from fedsim.measure.theory.tables import THEORY_TABLES
 from fedsim.results.load import load_results
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
