@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.search.curves import ended, read_curve
     from fedsim.search.goal import Curve
     from fedsim.search.methods import OWN_CODER, select_methods
-    from fedsim.search.sizes import Sizes
+    from fedsim.search.space import Sizes
 
 __all__ = [
     "OWN_CODER",

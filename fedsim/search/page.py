@@ -15,7 +15,7 @@ from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import point_text
 from fedsim.search.picture import chart
-from fedsim.search.quiet import quiet
+from fedsim.search.study import quiet
 from fedsim.show import markup
 from fedsim.show.plot.paper import png, whole_of
 from fedsim.show.report.figures import charted

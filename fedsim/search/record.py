@@ -15,9 +15,8 @@ from fedsim.search import curves
 from fedsim.search.finals import Finalist, SeedScores, by_value
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
-from fedsim.search.quiet import quiet
 from fedsim.search.stopping import BEHIND, DEARER
-from fedsim.search.study import CELL, WHY, Study
+from fedsim.search.study import CELL, WHY, Study, quiet
 from fedsim.show.headline import BINOMIAL
 
 FEWEST, FEWEST_IN_ALL = 20, 40

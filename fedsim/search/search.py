@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+import tomli_w
+
 from fedsim.ground import units
 from fedsim.ground.errors import RunFailed, UsageError, writing
 from fedsim.ground.files import write_text
@@ -13,24 +15,24 @@ from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check_folder, check_sweep
-from fedsim.search import best, record
+from fedsim.search import record
 from fedsim.search.exploration import Exploration, Limits, Say
 from fedsim.search.finals import Finalist, Finals, winner
 from fedsim.search.goal import SATURATED, Goal
 from fedsim.search.methods import select_methods
 from fedsim.search.page import SearchResult, search_page
 from fedsim.search.picture import chart
-from fedsim.search.sizes import Sizes
-from fedsim.search.space import Space, fitting
+from fedsim.search.space import Sizes, Space, fitting
 from fedsim.search.study import Study, journal
 from fedsim.settings import trust_check
-from fedsim.settings.config import RunConfig
+from fedsim.settings.config import SETTINGS, RunConfig, tables
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
-from fedsim.settings.versions import read_settings_toml
+from fedsim.settings.versions import read_settings_toml, stamped
 from fedsim.show.plot.paper import drawn, save, without_rc
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
+_ALWAYS = ("task", "method", "temporal", "seed")  # in best.toml
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
 
 
@@ -168,7 +170,7 @@ def _written(
     played: str,
     left: dict[str, str],
     out: Path,
-    rows: str | None,
+    rows: str | None = None,
 ) -> SearchResult:
     """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
@@ -184,7 +186,7 @@ def _written(
     for name in ("best.toml", "search.png"):  # of an earlier call, which may have had another goal
         (out / name).unlink(missing_ok=True)
     if first is not None:
-        write_text(out / "best.toml", best.to_toml(first, goal))
+        write_text(out / "best.toml", to_toml(first, goal))
         again = rerun(out, rows)
     states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
@@ -210,6 +212,33 @@ def _written(
         if frame["metric"].notna().any():
             save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
     return result
+
+
+def to_toml(final: Finalist, goal: Goal) -> str:
+    """The run of a finalist's first fresh seed on all training samples, and what it came to.
+
+    Settings of a machine are not written.
+    """
+    config = final.config
+    point = final.held.points[0]
+    goal_text = goal.words()
+    lines = [f"{goal_text[0].upper()}{goal_text[1:]}, as a search found it."]
+    if point is not None:
+        score, bits = units.score(point[1], goal.name), units.bits(point[0])
+        lines.append(
+            f"This run: {goal.name} {score} on held-out samples with {bits} per client {goal.ways}."
+        )
+    for name, part in (("task", config.task), ("strategy", config.strategy)):
+        if not isinstance(part, str) and not part.place:
+            lines.append(f"The {name} is made in Python: run it from there, with these settings.")
+    settings = {
+        name: value
+        for name, value in config.flat().items()
+        if name in _ALWAYS
+        or (SETTINGS[name].result and name != "device" and value != SETTINGS[name].default)
+    }
+    written = tomli_w.dumps(stamped(tables(settings)))
+    return "".join(f"# {line}\n" for line in lines) + "\n" + written
 
 
 def rerun(out: Path, rows: str | None = None) -> str:

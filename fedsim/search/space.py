@@ -2,16 +2,19 @@
 
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, product
 from math import log10
 from typing import Any
 
 import numpy as np
+import torch
 
-from compressors import parse, text
+from compressors import Tensors, compress, decompress, parse, text
 from compressors.grammar import message_text
 from fedsim.federation import memories
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal
 from fedsim.search.methods import (
@@ -24,7 +27,6 @@ from fedsim.search.methods import (
     short,
     takes_coder,
 )
-from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import resolve, takes_fraction, with_fraction
@@ -42,6 +44,45 @@ _PLAIN = {"label": None, "evaluate_every": None, "stop_at_bits": None}
 Params = dict[str, Any]
 """A point: method, coder, temporal, gradient, lr; where the strategy has one server_lr; and where
 bits count both ways downlink and down_gradient, the downlink's fraction."""
+
+
+class Sizes:
+    """Messages of one model, by method, fraction and coder.
+
+    The update that is encoded is drawn once, with heavy tails as gradients have them; a trained
+    update's message is about as long. Nothing that a search reports is such a size.
+
+    Attributes:
+        entries: of the model, trained and frozen.
+        rate: the learning rate of the task's optimizer, of its first group of parameters.
+
+    Args:
+        base: the runs' settings, of which task, data and rate matter.
+    """
+
+    def __init__(self, base: RunConfig) -> None:
+        trainer = Trainer(base, ClientData.of(base))
+        draws = torch.Generator().manual_seed(0)
+        self.update: Tensors = {}
+        for name, x in trainer.parameters.items():  # Student's t, three degrees of freedom
+            normal = torch.randn(x.shape, generator=draws)
+            chi = torch.randn((3, *x.shape), generator=draws).square().mean(0)
+            self.update[name] = (normal / chi.sqrt().clamp(min=0.05) * 1e-3).contiguous()
+        self.entries = sum(p.numel() for p in trainer.parameters.values())
+        self.rate = float(trainer.optimizer.param_groups[0]["lr"])
+        self.bits = lru_cache(maxsize=None)(self._bits)
+
+    def _bits(self, method: str, p: float | None, coder: str) -> int:
+        """The bits of a first message (wire)."""
+        codec = compressor(method, p, coder)
+        packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
+        return 8 * len(packet.payload)
+
+    def try_out(self, method: str, p: float | None, coder: str) -> None:
+        """Encodes and decodes a message: what that compiles is there for the runs."""
+        codec = compressor(method, p, coder)
+        packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
+        decompress(codec, packet.payload, self.update)
 
 
 @dataclass(frozen=True)

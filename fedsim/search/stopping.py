@@ -9,7 +9,7 @@ import optuna
 from fedsim.results.values import REACHED
 from fedsim.search.curves import curve_of
 from fedsim.search.goal import STEPS, Curve, Goal
-from fedsim.search.quiet import quiet
+from fedsim.search.study import quiet
 
 _STARTUP = 5
 _BEHIND = {"budget": 50.0, "else": 75.0}

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,6 @@ from fedsim.ground.errors import UsageError, writing
 from fedsim.ground.strangers import check_file
 from fedsim.search.goal import Curve
 from fedsim.search.methods import CODERS
-from fedsim.search.quiet import quiet
 from fedsim.search.space import Params, Space
 
 CELL, WHY, SECONDS = "cell", "why", "seconds"
@@ -41,6 +41,19 @@ EQUALS, TOOK = "equals", "took"
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 """What Optuna raises at a file whose content is another."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, Optuna does not say that an option is young, nor that a study was made."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from sqlalchemy.engine import Engine
 from fedsim.ground import files
 from fedsim.ground.errors import RunFailed
 from fedsim.search.exploration import Exploration
-from fedsim.search.quiet import quiet
-from fedsim.search.study import _storage, journal
+from fedsim.search.study import _storage, journal, quiet
 from tests.support.searching import searched
 
 SAID = "cannot be written ({}); once it can be, the same command resumes"

@@ -23,8 +23,7 @@ from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
 from fedsim.search.methods import select_methods
 from fedsim.search.search import rerun
-from fedsim.search.sizes import Sizes
-from fedsim.search.space import Space, fitting
+from fedsim.search.space import Sizes, Space, fitting
 from fedsim.settings.config import from_toml
 from tests.support.markdown import ROOT
 from tests.support.searching import TINY, searched, told

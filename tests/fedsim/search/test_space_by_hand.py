@@ -13,11 +13,10 @@ import pytest
 
 from fedsim import RunConfig, UsageError
 from fedsim.ground.version import VERSION
-from fedsim.search import best
 from fedsim.search.finals import SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import CODERS, OWN_CODER, max_fraction, select_methods
-from fedsim.search.search import _base, _name
+from fedsim.search.search import _base, _name, to_toml
 from fedsim.search.space import Space, fitting, why_not
 from tests.support.madesearch import finalist
 
@@ -404,7 +403,7 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
     own = finalist(0, [-0.9])
     held = SeedScores(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
     own = replace(own, config=config, held=held)
-    assert best.to_toml(own, BUDGET).splitlines() == [
+    assert to_toml(own, BUDGET).splitlines() == [
         "# Best accuracy within 2 kbit per client upstream, as a search found it.",
         "# This run: accuracy 0.8750 on held-out samples with 1.50 kbit per client upstream.",
         "",
@@ -420,4 +419,4 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
         "lr = 0.05",
     ]
     never = replace(own, held=SeedScores((None,), (1.0,)))
-    assert "This run" not in best.to_toml(never, BUDGET)
+    assert "This run" not in to_toml(never, BUDGET)
