@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.units import bits, ratio
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.commands import flags as shared
 from fedsim.commands.codec import check_place
-from fedsim.commands.document import print_document, records
+from fedsim.commands.output import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unwritten
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from compressors.grammar import printable
 from fedsim.commands import flags as shared
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.settings.config import SETTINGS, RunConfig
 

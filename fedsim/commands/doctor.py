@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from compressors.grammar import printable
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError
 
 _WIDTH = 16

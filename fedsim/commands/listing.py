@@ -9,8 +9,8 @@ from typing import Any, get_args
 from unicodedata import normalize
 
 from compressors.catalogue import ROWS, Kind
-from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.network.presets import DEVICE_PROFILES, PRESETS, Preset
 from fedsim.results.result_list import USUAL, results_in

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedsim.commands.codec import add_shared, check_place, read_tensors
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.declarations import flag

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.grammar import printable
-from fedsim.commands.document import print_document, records
+from fedsim.commands.output import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten
 from fedsim.network.presets import PRESETS

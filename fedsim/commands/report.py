@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from compressors.grammar import printable
-from fedsim.commands import browser
 from fedsim.commands import flags as shared
-from fedsim.commands.document import print_document, records
+from fedsim.commands.output import add_open, open_page, print_document, records
 
 
 def add_report(commands: Any) -> None:
@@ -34,7 +33,7 @@ def add_report(commands: Any) -> None:
     )
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    browser.add_open(parser)
+    add_open(parser)
     parser.set_defaults(command=_command, extra="report")
 
 
@@ -70,5 +69,5 @@ def _command(flags: argparse.Namespace) -> int:
             print_whole(console, answers)
         print(printable(f"Report: {page}"))
     if flags.open:
-        browser.open_page(page)
+        open_page(page)
     return 0

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from compressors.grammar import printable
-from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
-from fedsim.commands.document import print_document
+from fedsim.commands.output import add_dry_run, add_open, open_page, print_document, print_estimates
 from fedsim.ground.errors import UsageError
 from fedsim.settings import trust_check
 from fedsim.settings.config import (
@@ -36,9 +35,9 @@ def add_run(commands: Any) -> None:
         "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine ray or flower"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    browser.add_open(parser)
+    add_open(parser)
     shared.add_table(parser, seeds=False)
-    dryrun.add_dry_run(parser)
+    add_dry_run(parser)
     shared.add_settings(parser)
     parser.set_defaults(command=_command, extra="sim")
 
@@ -48,7 +47,7 @@ def _command(flags: argparse.Namespace) -> int:
     config = run_from_flags(flags)  # a wrong value is refused before torch is imported
     columns = shared.columns(flags, [config.plan.task.metric_name])
     if flags.dry_run:
-        return dryrun.print_estimates({"run": config}, 1, flags.json)
+        return print_estimates({"run": config}, 1, flags.json)
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
@@ -84,7 +83,7 @@ def _command(flags: argparse.Namespace) -> int:
         print(printable(f"Results: {out}"))
         print(printable(f"Report:  {out / 'report.html'}"))
     if flags.open:
-        browser.open_page(out / "report.html")
+        open_page(out / "report.html")
     return 0
 
 

@@ -5,9 +5,8 @@ import sys
 from typing import Any
 
 from compressors.grammar import printable
-from fedsim.commands import browser
 from fedsim.commands import flags as shared
-from fedsim.commands.document import print_document, records
+from fedsim.commands.output import add_open, open_page, print_document, records
 from fedsim.ground.errors import UsageError
 from fedsim.ground.terminal import wrap_words
 
@@ -82,7 +81,7 @@ def add_search(commands: Any) -> None:
         help="run the trials on a Ray cluster; its machines need not see --out",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    browser.add_open(parser)
+    add_open(parser)
     shared.add_settings(parser, skip=_SEARCHED)
     parser.set_defaults(command=_command, extra="search")
 
@@ -120,7 +119,7 @@ def _command(flags: argparse.Namespace) -> int:
         ray_address=flags.ray_address, rows=flags.rows, say=say,
     )  # fmt: skip
     if flags.open:
-        browser.open_page(result.out / "report.html")
+        open_page(result.out / "report.html")
     if flags.json:
         print_document(
             {

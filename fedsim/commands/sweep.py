@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.grammar import printable
-from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
-from fedsim.commands.document import print_document
+from fedsim.commands.output import add_dry_run, add_open, open_page, print_document, print_estimates
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over
 from fedsim.settings.declarations import flag
@@ -87,8 +86,8 @@ def add_sweep(commands: Any) -> None:
     )
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    browser.add_open(parser)
-    dryrun.add_dry_run(parser)
+    add_open(parser)
+    add_dry_run(parser)
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=_command, extra="sim")
 
@@ -110,7 +109,7 @@ def _command(flags: argparse.Namespace) -> int:
     many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
     jobs = 1 if flags.jobs is None and not many else flags.jobs
     if flags.dry_run:
-        return dryrun.print_estimates({cell.name: cell.config for cell in cells}, jobs, flags.json)
+        return print_estimates({cell.name: cell.config for cell in cells}, jobs, flags.json)
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
@@ -142,7 +141,7 @@ def _command(flags: argparse.Namespace) -> int:
         runs = sweep_rows(out, [cell.name for cell in cells], summaries)
         print_sweep(summaries, runs, out, missing, columns, flags.per_seed)
     if flags.open:
-        browser.open_page(out / "report.html")
+        open_page(out / "report.html")
     return int(any(s["status"] != "done" for s in summaries))
 
 

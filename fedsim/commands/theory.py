@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.theory.tables import THEORY_TABLES
 

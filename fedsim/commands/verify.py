@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.grammar import printable
-from fedsim.commands.document import print_document
+from fedsim.commands.output import print_document
 
 
 def add_verify(commands: Any) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch.optim import SGD
 
-from compressors import Raw
+from compressors import Compressor, Raw
 from compressors.whole.growth import always_grows
 from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
@@ -21,7 +21,6 @@ from fedsim.settings.groups import EXACT, NEAREST
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
-from fedsim.settings.tree_checks import check_tree
 from fedsim.tasks.data import partition as partitions
 from strategies import Relay, Setup
 from strategies.algorithms.requirements import momentum_of
@@ -84,7 +83,7 @@ def check_plan(config: Settings, plan: Plan) -> None:
     _sampler(config, plan)
     _memory_as(config, plan)
     _collective(config, plan)
-    check_tree(config, plan)
+    _tree(config, plan)
     _energy(config, plan)
     _overlap(plan)
     _momentum(config, plan)
@@ -393,4 +392,65 @@ def _momentum(config: Settings, plan: Plan) -> None:
         raise UsageError(
             f"--method is {name}, which corrects momentum step by step: give --temporal 1, "
             f"not {plan.temporal}"
+        )
+
+
+def _tree(config: Settings, plan: Plan) -> None:
+    """Refuses what edge servers do not go with.
+
+    An edge server averages the updates of a round, and sends the mean when the last of its clients
+    has answered. So it takes rounds that wait, and a strategy that makes the mean.
+
+    Raises ``UsageError``, which names the setting and its value.
+    """
+    tree = None if plan.network is None else plan.network.tree
+    if tree is None:
+        return
+    start = f"--network has {tree.groups} edge servers (topology=tree)"
+    if tree.groups > plan.clients:
+        raise UsageError(f"{start}: groups is at most the number of clients, {plan.clients}")
+    if not plan.algorithm.averages:
+        raise UsageError(
+            f"{start} and --strategy is {plan.strategy!r}: edge servers send the mean of their "
+            "clients' updates; give --strategy dsgd, with --weighting uniform or samples"
+        )
+    if isinstance(plan.downlink, Relay):
+        raise UsageError(
+            f"{start} and --downlink is {config.downlink!r}: clients would need each other's "
+            "messages; give raw or a method"
+        )
+    if config.controller is not None:
+        raise UsageError(
+            f"{start} and --controller is {config.controller!r}: what it orders and reads is not "
+            "counted on the way to edge servers; leave one of the two out"
+        )
+    if plan.rules.late:
+        name = "deadline" if plan.rules.deadline is not None else "ask"
+        raise UsageError(
+            f"{start} and {flag(name)} is {getattr(config.clients, name)}: an edge server waits "
+            "for all of its clients; leave one of the two out"
+        )
+    if {SAMPLES, LOCAL_LOSS} & {*plan.draws.needs}:
+        raise UsageError(
+            f"{start} and --sampler is {plan.sampler!r}: what it asks clients for is not counted "
+            "on the way to edge servers; give a sampler such as uniform or link(fastest)"
+        )
+    _edge_method(tree.method, start, plan.method.compressor)
+
+
+def _edge_method(text: str, start: str, uplink: Compressor) -> None:
+    """Refuses a method by which a server cannot send a mean."""
+    try:
+        method = compressor_of(text) if text else uplink
+    except UsageError as error:
+        raise UsageError(f"--network: topology: method: {error}") from None
+    cause = ""
+    if corrects_momentum(method):
+        cause = "keeps a client's momentum"
+    elif other := needs_server(method):
+        cause = f"has messages that strategy {other} alone reads"
+    if cause:
+        which = f"their method is {text!r}, which" if text else "they encode as --method, which"
+        raise UsageError(
+            f"{start} and {which} {cause}; give tree(..., method={Raw.codec_id}) or another method"
         )

@@ -10,12 +10,12 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
+from fedsim.show.budgets import Steps, steps_of
 from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame, check_task, of_done
 from fedsim.show.layout import Column, Row, terminal_table
 from fedsim.show.style import higher_is_better, metric_name
-from fedsim.show.within import Steps, steps_of
 
 _CELL = ["label", "temporal", "gradient"]
 _SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "spent"]

@@ -10,7 +10,6 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.results.neutral import csv_text
-from fedsim.show.averages import over_seeds
 from fedsim.show.columns import delay_told, framing_told
 from fedsim.show.inputs import check_frame
 from fedsim.show.markup import html, latex, markdown
@@ -21,6 +20,7 @@ from fedsim.show.tables import (
     add_told,
     heading,
     ordered,
+    over_seeds,
     resolve_columns,
     shown_rows,
     value_text,

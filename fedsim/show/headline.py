@@ -11,9 +11,8 @@ from fedsim.results.compare import LEVEL, holm, p_value, without_reference
 from fedsim.results.intervals import half_of, mean, wilson
 from fedsim.results.labels import delay_symbol, several
 from fedsim.results.power import repetitions
-from fedsim.show.averages import CELL_COLUMNS
 from fedsim.show.layout import print_whole, wrapped
-from fedsim.show.tables import summary_table
+from fedsim.show.tables import CELL_COLUMNS, summary_table
 
 BINOMIAL = frozenset({"accuracy", "top1", "top5", "hit_rate"})
 """Metrics that are the share of test samples which are right."""

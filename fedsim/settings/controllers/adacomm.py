@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import Action, Memory, Observation
-from fedsim.settings.controllers.settings import check_whole_number
+from fedsim.settings.controllers.base import Action, Memory, Observation, check_whole_number
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from fedsim.settings.controllers.base import (
     ClientObservation,
     Memory,
     Observation,
-)
-from fedsim.settings.controllers.settings import (
     check_above_zero,
     check_fraction,
     check_whole_number,

@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import AGREEMENT, Action, Memory, Observation
-from fedsim.settings.controllers.settings import check_whole_number
+from fedsim.settings.controllers.base import (
+    AGREEMENT,
+    Action,
+    Memory,
+    Observation,
+    check_whole_number,
+)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import Action, Memory, Observation
-from fedsim.settings.controllers.settings import (
+from fedsim.settings.controllers.base import (
+    Action,
+    Memory,
+    Observation,
     check_above_zero,
     check_fraction,
     check_whole_number,

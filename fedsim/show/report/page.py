@@ -12,7 +12,6 @@ from fedsim.ground import units
 from fedsim.ground.version import VERSION
 from fedsim.results.labels import VARIANT, delay_symbol, reference
 from fedsim.results.load import Results
-from fedsim.show.averages import over_seeds
 from fedsim.show.columns import framing_told, sends_less_per_client
 from fedsim.show.headline import headline
 from fedsim.show.planes import method_text, one_celled
@@ -20,7 +19,7 @@ from fedsim.show.plot.paper import without_rc
 from fedsim.show.report.figures import Section, figures, parts
 from fedsim.show.report.sections import failures_section, settings_section, summary, versions
 from fedsim.show.style import metric_name
-from fedsim.show.tables import add_difference
+from fedsim.show.tables import add_difference, over_seeds
 
 _STYLE = """
 *{box-sizing:border-box}

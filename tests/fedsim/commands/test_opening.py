@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.commands.browser import open_page
+from fedsim.commands.output import open_page
 
 
 @pytest.mark.parametrize("opens", [True, False])

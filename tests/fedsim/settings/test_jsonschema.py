@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from fedsim.commands.schema import schema
 from fedsim.settings.fields import SETTINGS
-from fedsim.settings.jsonschema import schema
 from tests.support.commands import Typed, document, typed
 
 __all__ = ["typed"]  # the fixture

@@ -5,11 +5,11 @@ from math import isnan
 import numpy as np
 import pytest
 
-from fedsim.show.averages import over_seeds
 from fedsim.show.export import table
 from fedsim.show.heat import cell_texts, heat
 from fedsim.show.planes import plane
 from fedsim.show.plot import matrix
+from fedsim.show.tables import over_seeds
 from tests.support.sweepmaker import make_cell as cell
 from tests.support.sweepmaker import runs_of
 

@@ -13,14 +13,13 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.show import figures, plot
 from fedsim.show.answer import ladder
-from fedsim.show.averages import over_seeds
 from fedsim.show.budgets import budgets
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import paper_table, table
 from fedsim.show.heat import heat
 from fedsim.show.plot import paper
 from fedsim.show.report.page import comparison_sentence
-from fedsim.show.tables import add_difference, value_text
+from fedsim.show.tables import add_difference, over_seeds, value_text
 from fedsim.show.times import to_target
 from tests.support.sweepmaker import TOPK, make_run, rounds_frame, rounds_of, runs_of
 from tests.support.sweepmaker import make_cell as cell

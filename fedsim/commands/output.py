@@ -1,17 +1,60 @@
-"""``--dry-run``: what runs will take, before anything is written."""
+"""What several commands print: a JSON document, the page in a browser, estimates of runs."""
 
+import json
+import math
+import sys
+import webbrowser
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fedsim.commands.document import print_document
+from compressors.grammar import printable
 from fedsim.settings.config import RunConfig
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOTE = (
     "Estimates, from a few local iterations and one message of each kind on this machine. Bits are "
     "of the payloads of a client of every round. Links, controllers and a stop at bits or time are "
     "not in them."
 )
+
+
+def print_document(document: Any) -> None:
+    """Prints one JSON document; NaN and infinities are null, as JSON has neither."""
+    print(json.dumps(_plain(document)))
+
+
+def records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """The rows of a table as JSON has them: None where there is no number."""
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def add_open(parser: Any) -> None:
+    """Adds the flag."""
+    parser.add_argument("--open", action="store_true", help="open report.html in a browser")
+
+
+def open_page(page: Path) -> bool:
+    """Whether a browser opens the page; a line on stderr has the reason where none does."""
+    if not page.is_file():
+        cause = f"{page} does not exist"
+    elif webbrowser.open(page.resolve().as_uri()):
+        return True
+    else:
+        cause = f"no browser on this machine; the page is {page}"
+    print(printable(f"--open: {cause}"), file=sys.stderr)
+    return False
 
 
 def add_dry_run(parser: Any) -> None:
@@ -23,7 +66,7 @@ def add_dry_run(parser: Any) -> None:
     )
 
 
-def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool) -> int:
+def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, as_json: bool) -> int:
     """Prints the estimates of runs by name; ``jobs``: at the same time, None: one per core."""
     from fedsim.ground.files import cores
     from fedsim.runs.estimates import Trials
@@ -32,7 +75,7 @@ def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool)
     estimates = {name: trials.of(config) for name, config in runs.items()}
     at_once = min(len(estimates), jobs or cores())
     seconds = sum(one.seconds for one in estimates.values()) / at_once
-    if json:
+    if as_json:
         listed = [{"name": name} | asdict(one) for name, one in estimates.items()]
         print_document({"seconds": seconds, "runs": listed})
         return 0
