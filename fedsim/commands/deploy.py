@@ -56,8 +56,6 @@ def _command(flags: argparse.Namespace) -> int:
     config = config.but(engine="flower")
     from rich.console import Console
 
-    from fedsim.results.load import load_results
-    from fedsim.results.schema import write_summary
     from fedsim.show import report
     from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
@@ -65,13 +63,12 @@ def _command(flags: argparse.Namespace) -> int:
     out = shared.folder(flags, f"{config.plan.task.name}-deploy", config, config.digest_of)
     tell = Console(stderr=True, quiet=flags.json)
     summary = deploy(config, out, flags.port, tell)
-    write_summary(out, [summary])
-    report.write_page(out)
+    results = report.summarize(out)
     if flags.json:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        print_whole(console, summary_table(load_results(out).runs, console.width))
+        print_whole(console, summary_table(results.runs, console.width))
         print(printable(f"Results: {out}"))
     return 0
 

@@ -48,7 +48,6 @@ def _command(flags: argparse.Namespace) -> int:
     columns = shared.columns(flags, [config.plan.task.metric_name])
     if flags.dry_run:
         return print_estimates({"run": config}, 1, flags.json)
-    from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
     from fedsim.settings.grids import Cell, run_name
@@ -71,12 +70,9 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
-    summary = done.summary
-    write_summary(out, [summary])
-    results, _ = report.read_results([out])
-    report.written_page(results, out)
+    results = report.summarize(out)
     if flags.json:
-        print_document({"out": str(out), **summary})
+        print_document({"out": str(out), **done.summary})
     else:
         console = Console()
         print_whole(console, summary_table(results.runs, console.width, columns))

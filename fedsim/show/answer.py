@@ -7,13 +7,12 @@ import pandas as pd
 from rich.console import Group
 
 from fedsim.ground import units
-from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
 from fedsim.show.budgets import Steps, steps_of
 from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
-from fedsim.show.inputs import check_frame, check_task, of_done
+from fedsim.show.inputs import check_frame, check_repeated, check_task, of_done
 from fedsim.show.layout import Column, Row, terminal_table
 from fedsim.show.style import higher_is_better, metric_name
 
@@ -106,10 +105,7 @@ def _cells(rounds: pd.DataFrame, budget_of: str) -> _Cells:
     table = rounds.sort_values(["run", "round"])
     table["spent"] = spent_so_far(table, "wire", budget_of)
     table = table[table["metric"].notna()]
-    repeated = table[table.duplicated([*_CELL, "seed", "round"])]
-    if len(repeated):
-        label, n, p, seed = repeated.iloc[0][[*_CELL, "seed"]]
-        raise UsageError(f"several runs of {label}, n = {n}, p = {p:g}, seed {seed}: choose one.")
+    check_repeated(table, [*_CELL, "seed", "round"])
     groups = table.groupby(_CELL)
     keys = [key for key, _ in groups]
     steps = steps_of(table.assign(_cell=groups.ngroup()), "spent")

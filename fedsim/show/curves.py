@@ -11,7 +11,7 @@ from fedsim.ground.errors import NothingToDraw, UsageError
 from fedsim.ground.rounds import receivers
 from fedsim.results.labels import EPOCHS, FACTS, LOCAL_SECONDS, VARIANT, delay_symbol, several
 from fedsim.results.schema import KEYS
-from fedsim.show.inputs import check_task
+from fedsim.show.inputs import check_repeated, check_task
 from fedsim.show.style import CellKey, shared_reference
 
 
@@ -144,7 +144,8 @@ def evaluated(
         UsageError: as `curve_lines`.
     """
     keyed, cells = by_cell(_scored(rounds, x, "metric", bits, budget_of))
-    _check_cells(keyed, cells, ["round"])
+    check_task(keyed)
+    check_repeated(keyed, ["_cell", "seed", "round"])
     return keyed, cells
 
 
@@ -245,7 +246,8 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
         UsageError: several tasks, or two runs of a seed.
     """
     keyed, cells = by_cell(table)
-    _check_cells(keyed, cells, along)
+    check_task(keyed)
+    check_repeated(keyed, ["_cell", "seed", *along])
     by_point = keyed.groupby(["_cell", *along])
     xs, over = by_point[x].mean(), by_point[y]
     of_cell = xs.index.get_level_values("_cell")
@@ -276,16 +278,3 @@ def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
     places = places[(places >= first) & (places <= last)]
     ys = np.stack([np.interp(places, *seed) for seed in seeds])
     return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0), ys.std(axis=0, ddof=1)]
-
-
-def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
-    """Refuses several tasks, and two runs of one cell and seed."""
-    check_task(keyed)
-    repeated = keyed[keyed.duplicated(["_cell", "seed", *along])]
-    if len(repeated):
-        first = repeated.sort_values("_cell", kind="stable").iloc[0]
-        cell = cells[first["_cell"]]
-        raise UsageError(
-            f"several runs of {cell.symbol} = {cell.temporal}, "
-            f"p = {cell.gradient:g}, seed {first['seed']}: choose one."
-        )

@@ -1,11 +1,12 @@
 """Checks of the frames for figures and tables: whether a function can show their rows."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.labels import FACTS
+from fedsim.results.labels import FACTS, delay_symbol
 from fedsim.results.load import Results
 
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
@@ -63,6 +64,26 @@ folders, or the rows, of one of them
         raise UsageError(
             f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
             "give the folders, or the rows, of one of them"
+        )
+
+
+def check_repeated(rows: pd.DataFrame, keys: Sequence[str]) -> None:
+    """Refuses two runs of one cell and seed, of which no mean is one; ``keys``: what tells rows.
+
+    Raises:
+        UsageError: the message names the first.
+
+    Example:
+        >>> cell = {"label": "sbc", "temporal": 5, "gradient": 0.1, "seed": [0, 0]}
+        >>> check_repeated(pd.DataFrame(cell), ["label", "temporal", "gradient", "seed"])
+        Traceback (most recent call last):
+        fedsim.ground.errors.UsageError: several runs of sbc, n = 5, p = 0.1, seed 0: choose one
+    """
+    for _, row in rows[rows.duplicated([*keys])].head(1).iterrows():
+        delay = f"{delay_symbol(rows)} = {row['temporal']}"
+        raise UsageError(
+            f"several runs of {row['label']}, {delay}, p = {row['gradient']:g}, "
+            f"seed {row['seed']}: choose one"
         )
 
 

@@ -14,7 +14,7 @@ from fedsim.results.labels import (
     reference,
     several,
 )
-from fedsim.show.inputs import check_task
+from fedsim.show.inputs import check_repeated, check_task
 from fedsim.show.style import shared_reference
 
 _NAMED = 4
@@ -91,11 +91,7 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         names = ", ".join(methods_of(runs))
         raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
     unshared = runs[~shared_reference(runs)]
-    repeated = unshared[unshared.duplicated(["temporal", "gradient", "seed"])]
-    if len(repeated):
-        n, p, seed = repeated.iloc[0][["temporal", "gradient", "seed"]]
-        delay = f"{delay_symbol(runs)} = {n}"
-        raise UsageError(f"several runs of {delay}, p = {p:g}, seed {seed}: choose one of them.")
+    check_repeated(unshared, ["temporal", "gradient", "seed"])
     compared = reference(runs)
     others = runs[~compared]
     single = not len(others) or not compared.any()

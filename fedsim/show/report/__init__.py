@@ -60,23 +60,15 @@ def report(
     return page
 
 
-def write_page(
-    *directories: Path | str,
-    out: Path | str | None = None,
-    budget: float | str | None = None,
-    columns: Sequence[str] | None = None,
-    budget_of: str | None = None,
-) -> Path:
-    """`report`, without `summary.csv` and `summary.parquet`."""
-    return written_page(*read_results(directories, out), budget, columns, budget_of)
+def summarize(folder: Path) -> Results:
+    """`report` of a folder after its runs; returns what it is of.
 
-
-def summarize(folder: Path) -> Path:
-    """`report` of a sweep's folder after its runs: `summary.csv` is made anew in any case."""
+    `summary.csv` is made anew in any case.
+    """
     results, _ = read_results([folder])
-    page = written_page(results, folder)
+    written_page(results, folder)
     write_summary(folder, summary_rows(results))
-    return page
+    return results
 
 
 def write_tables(results: Results, folder: Path) -> str:

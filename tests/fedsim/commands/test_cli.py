@@ -8,13 +8,10 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import RunResult
 from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.commands.flags import FLAG_SETTINGS
-from fedsim.results import schema
-from fedsim.show import report
+from fedsim.commands.output import print_document
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
-from tests.support.runs import run_module
 
 __all__ = ["no_page", "typed"]  # fixtures
 
@@ -132,7 +129,7 @@ def test_sweep_json(demo: Path, typed: Typed, no_page: None) -> None:
     assert [c["gradient"] for c in printed["cells"]] == [1, 0.01]
 
 
-def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
+def test_report_writes_it_all_again_and_leaves_an_altered_row(demo: Path, typed: Typed) -> None:
     before = {name: (demo / name).read_bytes() for name in ("summary.csv", "report.html")}
     said = typed("report", demo, "--json")
     assert said.code == 0
@@ -144,6 +141,10 @@ def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
     said = typed("report", demo, "--json")
     (line,) = said.err.splitlines()
     assert said.code == 0 and "summary.csv: row 1: clients is 7, and 4 by run n1-p1-s0" in line
+    altered = (demo / "summary.csv").read_bytes()
+    assert altered != before["summary.csv"]
+    (demo / "summary.csv").unlink()
+    assert typed("report", demo, "--json").err == ""
     assert {name: (demo / name).read_bytes() for name in before} == before
 
 
@@ -240,13 +241,6 @@ def test_a_failed_cell_is_code_1_and_the_rest_is_done(typed: Typed, no_page: Non
     assert typed(*arguments).code == 0
 
 
-def test_json_has_no_nan(
-    demo: Path, typed: Typed, no_page: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = json.loads((demo / "cells" / "n1-p1-s0" / "summary.json").read_text())
-    diverged = summary | {"metric": math.nan, "loss": math.inf}
-    monkeypatch.setattr(run_module, "run", lambda config, out, **_: RunResult(config, diverged))
-    monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
-    monkeypatch.setattr(report, "read_results", lambda folders: (None, folders[0]))
-    printed = document(typed("run", "--json").out)
-    assert printed["metric"] is None and printed["loss"] is None
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document({"metric": math.nan, "rows": [{"loss": -math.inf}, 1.5]})
+    assert json.loads(capsys.readouterr().out) == {"metric": None, "rows": [{"loss": None}, 1.5]}

@@ -18,7 +18,7 @@ from fedsim.engines.cluster import _folders
 from fedsim.engines.flowerlog import flower_quiet
 from fedsim.ground.children import forks_train
 from fedsim.ground.sigchld import children_waited
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from tests.support.sweepmaker import make_sweep
 
 
@@ -53,10 +53,10 @@ def test_an_error_ends_lines_between_words_on_a_terminal(monkeypatch: pytest.Mon
 def test_figures_of_a_report_are_as_without_a_matplotlibrc(tmp_path: Path) -> None:
     """LaTeX, which the user's own file may ask for, may not be on this machine."""
     make_sweep(tmp_path)
-    write_page(tmp_path)
+    report(tmp_path)
     plain = (tmp_path / "matrix-metric.png").read_bytes()
     with matplotlib.rc_context({"text.usetex": True, "font.size": 30, "savefig.bbox": "tight"}):
-        write_page(tmp_path)
+        report(tmp_path)
         assert matplotlib.rcParams["text.usetex"] and matplotlib.rcParams["font.size"] == 30
     assert (tmp_path / "matrix-metric.png").read_bytes() == plain
 

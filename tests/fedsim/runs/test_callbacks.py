@@ -13,7 +13,7 @@ import torch
 from fedsim import Callback, CsvWriter, RunFailed, StoppedEarly, UsageError, run
 from fedsim.results.schema import read_summary
 from fedsim.results.values import REACHED
-from fedsim.show.report import read_results, summarize, summary_rows
+from fedsim.show.report import summarize, summary_rows
 from tests.support.runs import rounds, small
 
 
@@ -122,9 +122,8 @@ def test_a_report_counts_a_run_that_was_stopped_at_its_target(
     with pytest.raises(StoppedEarly):
         run(small(evaluate_every=2), tmp_path / "stopped", callbacks=[Stop()])
     assert read_summary(tmp_path / "stopped")["status"] == "stopped"
-    page, whole = summarize(tmp_path / "stopped"), run(small(evaluate_every=2))
-    results, _ = read_results([tmp_path / "stopped"])
-    cells = summary_rows(results)
+    results, whole = summarize(tmp_path / "stopped"), run(small(evaluate_every=2))
+    cells, page = summary_rows(results), tmp_path / "stopped" / "report.html"
     assert cells[0]["status"] == status and len(results.done_rounds) == 2 * (status == "done")
     second = whole.rounds.iloc[1]
     assert (cells[0]["rounds"], cells[0]["metric"]) == (2, second["metric"])

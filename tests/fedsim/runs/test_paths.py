@@ -36,7 +36,7 @@ def test_an_error_and_its_page_do_not_name_the_home_folder(
     place = "" if within_a_sweep else " (test_paths.py, line 25)"
     assert error == f"OSError: ~/data/x is not there, nor {home}er/x{place}; {resumes}"
     assert "~/fedsim/runs" in (out / "error.txt").read_text()
-    page = report.write_page(out).read_text(encoding="utf-8")
+    page = report.report(out).read_text(encoding="utf-8")
     for text in ((out / "error.txt").read_text(), page):
         assert f"{home}/" not in text and "~/data/x" in text
     assert "<code>~/data</code>" in page

@@ -14,7 +14,7 @@ from fedsim.federation.evaluation import local_loss
 from fedsim.federation.trainer import Trainer
 from fedsim.network import parse
 from fedsim.runs.verify.verify import verify
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from fedsim.show.results_view import load
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
@@ -211,7 +211,7 @@ def test_who_reports_to_nobody_has_no_loss() -> None:
 
 def test_a_run_that_asked_clients_has_no_price_elsewhere(tmp_path: Path) -> None:
     run(small(**FIVE | {"sampler": "weighted(samples)"}), tmp_path, progress=False)
-    write_page(tmp_path)
+    report(tmp_path)
     assert "Sampler: what it asked" in (tmp_path / "report.html").read_text(encoding="utf-8")
     with pytest.raises(UsageError, match=r"sampler = weighted\(samples\)"):
         priced(load(tmp_path), parse("4g, compute=10ms"))

@@ -23,7 +23,7 @@ from fedsim.show.answer import best_table, ladder, texts
 from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
-from fedsim.show.report import counted, write_page
+from fedsim.show.report import counted, report
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_sweep, rounds_of
 
@@ -260,4 +260,4 @@ def test_no_digit_of_the_terminals_table_is_cut(both: Results, width: int) -> No
 
 def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1), (10, 0.1)])
-    assert "Best within" not in Page(write_page(tmp_path).read_text(encoding="utf-8")).text
+    assert "Best within" not in Page(report(tmp_path).read_text(encoding="utf-8")).text

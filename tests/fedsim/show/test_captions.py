@@ -14,7 +14,7 @@ from fedsim.results.schema import COLUMNS, frame, read_summary
 from fedsim.show.answer import best_table
 from fedsim.show.columns import framing_told, table_caption
 from fedsim.show.export import paper_table
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from tests.support.sweepmaker import make_cell, runs_of
 
 KEPT = Path("tests/kept/0.1.0").resolve()
@@ -59,7 +59,7 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     longer = each["up_message_bits"] / each["up_wire_bits"]
     ratio = units.ratio(run["ratio_wire"] / longer)
     framed = f"{units.ratio(longer)} as long: ratios up are {ratio}"
-    write_page(tmp_path / "run")
+    report(tmp_path / "run")
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     texts = {
         "terminal": table_caption(results.runs, ["up_wire_bits"]),

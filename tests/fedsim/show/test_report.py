@@ -15,21 +15,21 @@ from fedsim.show import figures
 from fedsim.show.heat import cell_texts, heat
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from fedsim.show.report.messages import message_parts
 from tests.support.page import Page
 from tests.support.sweepmaker import make_run, make_sweep
 
 
-def report(folder: Path, **options: Any) -> Page:
+def page_of(folder: Path, **options: Any) -> Page:
     make_sweep(folder, **options)
-    return Page(write_page(folder).read_text(encoding="utf-8"))
+    return Page(report(folder).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     folder = tmp_path_factory.mktemp("sweep")
-    return folder, report(
+    return folder, page_of(
         folder, seeds=(0, 1), failed=[(100, 0.001)], missing=[(10, 0.1)], unfinished=[(100, 0.1)]
     )
 
@@ -64,7 +64,7 @@ def test_every_figure_is_drawn_with_what_it_says_at_the_pointer(full: tuple[Path
 
 def test_a_page_of_two_cells_is_small_enough_to_send(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
-    page = write_page(tmp_path)
+    page = report(tmp_path)
     assert page.stat().st_size < 150_000
 
 
@@ -139,7 +139,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         if failed:
             (folder / "error.txt").write_text(evil)
     (tmp_path / "cells" / "d<i>").mkdir()
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert not {"img", "b", "i", "script"} & {tag for tag, _ in page.tags}
     assert evil in page.text and "c2<b>" in page.text and "d<i>" in page.text
     assert page.text.count(f"acc{evil} 0.9") > 5  # at the pointer
@@ -197,16 +197,16 @@ def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
 
 def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:
     make_run(tmp_path / "one")
-    page = Page(write_page(tmp_path / "one").read_text(encoding="utf-8"))
+    page = Page(report(tmp_path / "one").read_text(encoding="utf-8"))
     assert "There is no dense reference" in page.text and "partition iid" in page.text
     make_run(tmp_path / "bad" / "cells" / "a", failed=True)
-    page = Page(write_page(tmp_path / "bad").read_text(encoding="utf-8"))
+    page = Page(report(tmp_path / "bad").read_text(encoding="utf-8"))
     assert "RunFailed" in page.text and "chart-metric" not in str(page.tags)
 
 
 def test_a_reference_that_failed_is_not_missing(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1)])
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert "The dense reference (raw, n = 1) failed" in page.text
     assert "There is no dense reference" not in page.text
 
@@ -225,7 +225,7 @@ def test_what_trained_the_models_comes_first_with_whose_default_it_is(tmp_path: 
     make_run(tmp_path / "cells" / "fast", 10, 0.1, seed=1, settings=trained | {"lr": 0.5})
     file = tmp_path / "cells" / "fast" / "config.toml"
     file.write_text(f"{file.read_text()}\ntraining.lr = 0.5\nmachine.timeout = 600.0")
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert (
         "What trained the models optimizer SGD (the task's default) "
         "lr 0.02 (the task's default) ; 0.5 lr_steps [[5, 0.1]] (the task's default) clients 4 "
@@ -238,7 +238,7 @@ def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     (tmp_path / "cells" / "n10-p0.1-s0" / "config.toml").write_text("= broken")
     (tmp_path / "cells" / "n1-p1-s0" / "environment.json").unlink()
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert "config.toml cannot be read in: n10-p0.1-s0." in page.text
     assert "environment.json cannot be read in: n1-p1-s0." in page.text
 
@@ -247,5 +247,5 @@ def test_a_damaged_sweep_writes_nothing(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     (tmp_path / "cells" / "n1-p1-s0" / "summary.json").write_text("{")
     with pytest.raises(UsageError, match="n1-p1-s0"):
-        write_page(tmp_path)
+        report(tmp_path)
     assert not (tmp_path / "report.html").exists() and not list(tmp_path.glob("*.png"))

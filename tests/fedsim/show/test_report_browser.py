@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from tests.support.sweepmaker import TOPK, make_sweep
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the dev extra")
@@ -26,8 +26,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     make_sweep(root / "a", failed=[(100, 0.001)], missing=[(10, 0.1)])
     make_sweep(root / "b", form=TOPK)
     make_sweep(root / "one", perplexity=True, seeds=(0, 1))
-    two = write_page(root / "a", root / "b", out=root / "two")
-    return {"two": two.as_uri(), "one": write_page(root / "one").as_uri()}
+    two = report(root / "a", root / "b", out=root / "two")
+    return {"two": two.as_uri(), "one": report(root / "one").as_uri()}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from fedsim.commands.cli import main
 from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import altered_row, read_results, write_page, write_tables
+from fedsim.show.report import altered_row, read_results, report, write_tables
 from fedsim.show.report.page import comparison_sentence
 from tests.support.page import Page
 from tests.support.runs import small
@@ -26,13 +26,13 @@ def test_a_single_cell_makes_no_matrix(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
     for name in MATRICES:
         (tmp_path / name).write_bytes(b"of an earlier report")
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert not list(tmp_path.glob("*.png"))
     assert "Matrix:" not in page.text
     assert "No matrix is drawn: there is one cell per method." in page.text
     assert "Paler" not in page.text
     make_sweep(tmp_path, (20,), (0.01,), baseline=False)  # the folder grows
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
+    page = Page(report(tmp_path).read_text(encoding="utf-8"))
     assert all((tmp_path / name).exists() for name in MATRICES)
     assert "Matrix: accuracy" in page.text and "No matrix" not in page.text
     assert "Short lines" not in page.text
@@ -40,7 +40,7 @@ def test_a_single_cell_makes_no_matrix(tmp_path: Path) -> None:
 
 def test_the_front_needs_two_points(tmp_path: Path) -> None:
     make_run(tmp_path / "one")
-    page = Page(write_page(tmp_path / "one").read_text(encoding="utf-8"))
+    page = Page(report(tmp_path / "one").read_text(encoding="utf-8"))
     assert "Metric against bits" not in page.text and "Learning over bits" in page.text
     make_run(tmp_path / "two" / "cells" / "best", 10, 0.01, metric=0.9)
     make_run(tmp_path / "two" / "cells" / "beaten", 1, 0.1, metric=0.8)
@@ -64,7 +64,7 @@ def test_runs_of_which_no_update_was_used_have_a_table_and_a_page(
     for chart in ("Metric against bits", "Learning over bits", "What the bits are"):
         assert chart not in page
     run(small(method="raw", temporal=1, **late), tmp_path / "cells" / "dense")
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8")).text
+    page = Page(report(tmp_path).read_text(encoding="utf-8")).text
     assert "ends at accuracy 0.1000, as dense does. " in page and "Dense reference" in page
     assert "inf" not in (tmp_path / "summary.tex").read_text()
 
@@ -84,7 +84,7 @@ def test_seeds_without_a_common_budget_have_no_curve_over_bits_or_time(tmp_path:
         rounds["round"] += later
         rounds["up_wire_bits"] *= factor
         rounds.assign(sim_end_seconds=factor * rounds["round"]).to_parquet(file)
-    page = Page(write_page(tmp_path).read_text(encoding="utf-8")).text
+    page = Page(report(tmp_path).read_text(encoding="utf-8")).text
     assert "Learning over iterations" in page and "A round on the simulated clock" in page
     assert "Learning over bits" not in page and "Learning over simulated time" not in page
 

@@ -8,7 +8,7 @@ import pytest
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load_results
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from fedsim.show.report.messages import layers
 from fedsim.show.report.page import page
 from tests.support.commands import Typed, typed  # noqa: F401
@@ -26,7 +26,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    shown = Page(write_page(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
+    shown = Page(report(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
     headings = [attributes.get("id") for tag, attributes in shown.tags if tag == "h2"]
     assert headings == [
         "terms",
@@ -63,10 +63,10 @@ def test_methods_of_a_page_are_compared_within_a_budget(tmp_path: Path) -> None:
 
 def test_several_folders_need_a_place(folders: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--out"):
-        write_page(*folders)
+        report(*folders)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
-        write_page(*folders, out=tmp_path / "file")
+        report(*folders, out=tmp_path / "file")
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_bad_curves_are_refused() -> None:
         curves(ROUNDS[ROUNDS["metric"].isna()])
     with pytest.raises(UsageError, match="2 tasks"):
         curves(ROUNDS.assign(task=["m", "m", "m", "k", "k", "k"]))
-    with pytest.raises(UsageError, match="several runs of n = 5, p = 0.1, seed 1"):
+    with pytest.raises(UsageError, match="n = 5, p = 0.1, seed 1"):
         curves(ROUNDS.assign(seed=1))
 
 

@@ -13,7 +13,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.load import load_results
 from fedsim.show.export import table
 from fedsim.show.layout import folded
-from fedsim.show.report import write_page
+from fedsim.show.report import report
 from fedsim.show.tables import summary_table, summary_texts
 from tests.support.sweepmaker import ITERATIONS, PARAMETERS, TOPK, make_run, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -192,7 +192,7 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (0.1, 0.01), seeds=(0, 1), failed=[(10, 0.1)])
-    write_page(tmp_path)
+    report(tmp_path)
     text = (tmp_path / "summary.tex").read_text(encoding="utf-8")
     begin, end = text.index(r"\toprule"), text.index(r"\bottomrule")
     rows = [row.split(" & ") for row in text[begin:end].splitlines() if " & " in row]
@@ -208,7 +208,7 @@ def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
     assert text.splitlines()[:3] == [*first] and text.endswith("\\end{table}\n")
     assert r"\label{tab:digits-sbc}" in text and "Bold: the best compressed cell." in text
     assert "200 local iterations of 4 clients, mean" in text
-    write_page(tmp_path, columns=["label", "metric", "seconds"])
+    report(tmp_path, columns=["label", "metric", "seconds"])
     chosen = (tmp_path / "summary.tex").read_text(encoding="utf-8")
     assert r"method & accuracy & seconds \\" in chosen
 
