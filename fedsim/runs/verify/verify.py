@@ -19,11 +19,17 @@ from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import server_of
-from fedsim.runs.verify import messages, replay, sums
+from fedsim.runs.verify import messages, sums
 from fedsim.runs.verify.clientreplies import Replies
-from fedsim.runs.verify.limits import CODING, clocked_coding, left_out, replay_obstacle
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.replay import (
+    CODING,
+    clocked_coding,
+    left_out,
+    replay_differences,
+    replay_obstacle,
+)
 from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
 from fedsim.runs.verify.score import score_differences, scoring_trainer, settings_differences
 from fedsim.runs.verify.tables import LAST_DIGITS, TOLERANCE, Shares
@@ -180,7 +186,7 @@ def _replayed(verdict: Verdict, recorded: RecordedRun, config: RunConfig) -> Non
             return
         server, records = server_of(plain, InProcess(), Callback())
         what = f"{len(recorded.rounds)} rounds replayed"
-        verdict.add(what, replay.replay_differences(replies, server, records))
+        verdict.add(what, replay_differences(replies, server, records))
         verdict.remarks += left_out(replies, server.own_models)
 
 

@@ -15,8 +15,8 @@ from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
 from fedsim.federation.digests import UP
 from fedsim.runs.replies import Reply, ReplyStore
-from fedsim.runs.verify.limits import LACKS
 from fedsim.runs.verify.messages import of_row, row_words
+from fedsim.runs.verify.replay import LACKS
 from fedsim.runs.verify.verify import verify
 from strategies import RoundTraffic
 from strategies.channel.replies import answered_round
