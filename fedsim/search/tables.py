@@ -44,24 +44,18 @@ def finalists_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
 
 def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
     """The methods (``fedsim.search.record.methods``); a setting where a trial ended by itself."""
-    rows = []
+    rows, best = [], f"{goal.name}, best trial"
     for rank, row in enumerate(table.to_dict("records"), start=1):
-        ended = not pd.isna(row["trial"])
-        best = f"{goal.name}, best trial"
         texts = {"": "", "method": row["method"], best: "none", "bits": "", "fresh seeds": ""}
-        if ended:
-            score = units.score(row["metric"], goal.name)
-            if not isnan(row["low"]):
-                low, high = (units.score(row[end], goal.name) for end in ("low", "high"))
-                score += f" ({low} to {high})"
-            fresh = units.score(row["fresh_metric"], goal.name)
-            half = units.score(row["fresh_half"], goal.name)
+        if not pd.isna(row["trial"]):
+            ends = [units.score(row[end], goal.name) for end in ("low", "high")]
+            interval = "" if isnan(row["low"]) else f" ({' to '.join(ends)})"
             texts = {
                 "": f"{rank} tie" if row["tie"] else str(rank),
                 **point_texts(row),
-                best: score,
+                best: units.score(row["metric"], goal.name) + interval,
                 "bits": "not reached" if row["loss"] >= NOT_REACHED else units.bits(row["bits"]),
-                "fresh seeds": fresh + (f" ± {half}" if half else ""),
+                "fresh seeds": units.averaged(row["fresh_metric"], row["fresh_half"], goal.name),
             }
         rows.append(texts | {k: str(row[k]) for k in ("trials", "done", "pruned", "failed")})
     return _joined(rows)
@@ -96,9 +90,7 @@ def _score_texts(row: dict[str, Any], goal: Goal, part: str) -> dict[str, str]:
     reached, seeds = columns["seeds"], sum(name[:4] == "seed" for name in columns) - 1
     metric, bits = "none", "none" if goal.target is None else "not reached"
     if reached:
-        half = columns["half"]
-        metric = units.score(columns["metric"], goal.name)
-        metric += "" if isnan(half) else f" ± {units.score(half, goal.name)}"
+        metric = units.averaged(columns["metric"], columns["half"], goal.name)
         bits = units.bits(columns["bits"])
     low, high = (columns.get(f"bits_{end}") for end in ("low", "high"))
     if 0 < reached < seeds:
