@@ -3,7 +3,7 @@
 import argparse
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 from unicodedata import normalize
@@ -38,18 +38,8 @@ _HEADINGS = {
 
 
 def _rows(kinds: tuple[str, ...]) -> list[Entry]:
-    return [
-        {
-            "name": r.name,
-            "kind": r.kind,
-            "title": r.title,
-            "source": r.source,
-            "example": r.example,
-            "contrib": r.contrib,
-        }
-        for r in ROWS
-        if r.kind in kinds
-    ]
+    about = ("name", "kind", "title", "source", "example", "contrib")
+    return [{key: getattr(row, key) for key in about} for row in ROWS if row.kind in kinds]
 
 
 def bibtex(source: str) -> str | None:
@@ -105,6 +95,15 @@ def _presets(presets: dict[str, Preset], kind: str) -> list[Entry]:
     ]
 
 
+def _named(registry: Mapping[str, Any], kind: str) -> list[Entry]:
+    """The rows of controllers or samplers."""
+    about = ("title", "source", "example")
+    return [
+        {"name": name, "kind": kind} | {key: getattr(row, key) for key in about}
+        for name, row in registry.items()
+    ]
+
+
 def _columns() -> list[Entry]:
     from fedsim.results.summaries import TABLES
 
@@ -131,20 +130,12 @@ WHAT: dict[str, Callable[[], list[Entry]]] = {
     "strategies": _strategies,
     "networks": lambda: _presets(PRESETS, "network"),
     "devices": lambda: _presets(DEVICE_PROFILES, "device"),
-    "controllers": lambda: [
-        {"name": name, "kind": "controller", "title": row.title, "source": row.source,
-         "example": row.example}
-        for name, row in CONTROLLERS.items()
-    ],
+    "controllers": lambda: _named(CONTROLLERS, "controller"),
     "experiments": experiments,
     "columns": _columns,
     "runs": lambda: results_in(USUAL),
-    "samplers": lambda: [
-        {"name": name, "kind": "sampler", "title": row.title, "source": row.source,
-         "example": row.example}
-        for name, row in SAMPLERS.items()
-    ],
-}  # fmt: skip
+    "samplers": lambda: _named(SAMPLERS, "sampler"),
+}
 
 
 def add_list(commands: Any) -> None:

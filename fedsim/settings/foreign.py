@@ -10,12 +10,11 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.strangers import check_file
 from fedsim.settings import contents
 from fedsim.settings.config import CELLS_FILE, SETTINGS, TABLE, RunConfig
+from fedsim.settings.trust_check import CODE
 from fedsim.settings.versions import read_settings_toml
 from fedsim.tasks.place import SEPARATOR, literal_origin, origin, redirect
 
 _SETTINGS = ("config.toml", "sweep.toml", CELLS_FILE)
-_FILES = ("task", "strategy", "sampler", "partition")
-"""Settings that may name a file."""
 
 
 def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
@@ -25,7 +24,7 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
     """
     origins = {"", *(origin(place) for run in runs for place in _places(run).values())}
     for file, table in _tables(out):
-        for setting in _FILES:
+        for setting in CODE:
             place = _setting_value(table, setting)
             if isinstance(place, str) and origin(place) not in origins:
                 raise UsageError(
