@@ -15,6 +15,7 @@ from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import point_text, short
 from fedsim.show.chart import GREY, Axis, Chart, Marks
+from fedsim.show.curves import front
 from fedsim.show.figures import front_of, limit_of
 from fedsim.show.style import Look, label, method_looks
 
@@ -35,11 +36,7 @@ NAMED = 9
 
 def best_so_far(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
     """The rows of a table of trials that no other beats in both bits and metric, by bits."""
-    rows = frame.dropna(subset=["bits", "metric"]).sort_values(
-        ["bits", "metric"], ascending=[True, not goal.higher]
-    )
-    losses = rows["metric"].map(goal.worse)
-    return rows[losses < losses.cummin().shift(fill_value=float("inf"))]
+    return front(frame.dropna(subset=["bits", "metric"]), "bits", "metric", goal.higher)
 
 
 def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", limit: int = NAMED) -> list[str]:
@@ -78,9 +75,9 @@ def chart(
         marks.insert(
             0, replace(_trials(others, Look("#bbbbbb", 0, 0), name, goal), direct_label=False)
         )
-    front = best_so_far(frame, goal)
-    if len(front):
-        marks.append(front_of(front["bits"], front["metric"], "front of the trials"))
+    best = best_so_far(frame, goal)
+    if len(best):
+        marks.append(front_of(best["bits"], best["metric"], "front of the trials"))
     stars = [(k, f) for k, f in enumerate(finalists, start=1) if f.held.metric().count]
     others_first = [pair for pair in stars if pair[1] is not winner][::-1]
     won = [pair for pair in stars if pair[1] is winner]

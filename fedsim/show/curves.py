@@ -1,6 +1,5 @@
 """The numbers behind learning curves and the front of metric over bits, seeds averaged."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,14 +16,12 @@ from fedsim.show.style import CellKey, shared_reference
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one cell.
+    """The curve of one cell.
 
     Attributes:
         cell: delay n and fraction of entries sent p; of several methods, the label too.
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
-        seeds: how many the cell has.
-        deviation: (N,) the sample standard deviation of y over the seeds; NaN of one.
     """
 
     cell: CellKey
@@ -32,8 +29,6 @@ class Series:
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    seeds: int = 1
-    deviation: np.ndarray | None = None
 
 
 _TOLD = (*KEYS, *FACTS, VARIANT, EPOCHS, LOCAL_SECONDS, "downlink", "run", "round", "iteration")
@@ -125,7 +120,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         )
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
-    lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])
+    lines = _series(_scored(rounds, x, y, bits), x, y)
     if not lines:
         raise NothingToDraw(f"there is no {x} at which all seeds of a cell have a {y} to draw.")
     return lines
@@ -162,13 +157,17 @@ def _scored(
     return table
 
 
-def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> list[Series]:
+def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> pd.DataFrame:
     """Final metric over the bits of a client of every round: one point per cell.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         bits: as for `curve_lines`.
         budget_of: "up", or "total": both ways.
+
+    Returns:
+        A row per cell: `cell`, a `CellKey`; `x` and `y`, the means of bits and metric over its
+        seeds; `deviation`, the sample standard deviation of the metric, NaN of one; `seeds`.
 
     Raises:
         UsageError: no run is done, several tasks, or two runs of a seed; or unknown `bits`.
@@ -177,25 +176,34 @@ def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up"
     if both_ways(budget_of):
         runs = runs.assign(**{column: runs[column] + runs[f"down_{bits}_bits"]})
     done = runs[(runs["status"] == "done") & runs["metric"].notna() & runs[column].notna()]
-    points = _series(done, column, "metric", []) if len(done) else []
-    if not points:
+    keyed, cells = by_cell(done)
+    check_task(keyed)
+    check_repeated(keyed, ["_cell", "seed"])
+    ends = keyed.assign(x=keyed[column], y=keyed["metric"]).groupby("_cell")
+    points = ends[["x", "y"]].mean().assign(deviation=ends["y"].std(), seeds=ends.size())
+    points = points.assign(cell=pd.Series(cells, points.index, dtype=object))
+    points = points[points["x"] > 0]  # a logarithmic axis has no zero
+    if not len(points):
         raise NothingToDraw("there is no run that is done and has sent bits.")
     return points
 
 
-def front(points: Sequence[Series], higher: bool) -> list[Series]:
-    """The points that no other beats in both bits and metric, by bits upwards.
+def front(points: pd.DataFrame, x: str, y: str, higher: bool) -> pd.DataFrame:
+    """The rows that no other beats in both bits and metric, by bits upwards.
 
     Args:
-        points: Series of one point each.
+        points: rows without NaN.
+        x, y: the columns of bits and of the metric.
         higher: whether a higher metric is better.
+
+    Example:
+        >>> points = pd.DataFrame({"bits": [3, 1, 2], "metric": [0.9, 0.5, 0.4]})
+        >>> front(points, "bits", "metric", higher=True)["metric"].tolist()
+        [0.5, 0.9]
     """
-    sign = 1 if higher else -1
-    best: list[Series] = []
-    for point in sorted(points, key=lambda point: (point.x[0], -sign * point.y[0])):
-        if not best or sign * point.y[0] > sign * best[-1].y[0]:
-            best.append(point)
-    return best
+    rows = points.sort_values([x, y], ascending=[True, not higher])
+    losses = -rows[y] if higher else rows[y]
+    return rows[losses < losses.cummin().shift(fill_value=np.inf)]
 
 
 def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
@@ -236,8 +244,8 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
     return table.assign(_cell=[places[key] for key in keys]), [cell for cell, _ in order]
 
 
-def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:
-    """The Series of each cell that has points: one per value of the columns `along`.
+def _series(table: pd.DataFrame, x: str, y: str) -> list[Series]:
+    """The curve of each cell that has points: one per round.
 
     A point at 0 bits is left out: a logarithmic axis has no zero. All cells are
     grouped at once: pandas takes a millisecond per group, however few its rows.
@@ -247,13 +255,13 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     """
     keyed, cells = by_cell(table)
     check_task(keyed)
-    check_repeated(keyed, ["_cell", "seed", *along])
-    by_point = keyed.groupby(["_cell", *along])
+    check_repeated(keyed, ["_cell", "seed", "round"])
+    by_point = keyed.groupby(["_cell", "round"])
     xs, over = by_point[x].mean(), by_point[y]
     of_cell = xs.index.get_level_values("_cell")
     seeds = keyed.groupby("_cell")["seed"].nunique()
     complete = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
-    parts = (over.mean(), over.min(), over.max(), over.std())
+    parts = (over.mean(), over.min(), over.max())
     numbers = [xs.to_numpy(), *(rows.to_numpy(float) for rows in parts)]
     lines = []
     for place, cell in enumerate(cells):
@@ -263,13 +271,12 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
             points = _between(keyed[keyed["_cell"] == place], x, y)
         positive = points[0] > (0 if x.endswith("_bits") else -np.inf)
         if positive.any():
-            at, mean, low, high, spread = (values[positive] for values in points)
-            lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place]), spread))
+            lines.append(Series(cell, *(values[positive] for values in points)))
     return lines
 
 
 def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
-    """(N,) x, and mean, least, greatest y and deviation of seeds evaluated in unlike rounds."""
+    """(N,) x, and mean, least and greatest y of seeds evaluated in unlike rounds."""
     seeds = [
         (group[x].to_numpy(float), group[y].to_numpy(float)) for _, group in table.groupby("seed")
     ]
@@ -277,4 +284,4 @@ def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
     places = np.unique(table[x].to_numpy(float))
     places = places[(places >= first) & (places <= last)]
     ys = np.stack([np.interp(places, *seed) for seed in seeds])
-    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0), ys.std(axis=0, ddof=1)]
+    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0)]

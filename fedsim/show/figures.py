@@ -1,8 +1,7 @@
 """The content of each figure of results: lines, marks, axes and words."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from math import inf, isfinite
-from statistics import median
+from collections.abc import Callable, Collection, Mapping
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,7 +105,7 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
             y=line.y,
             look=styles[line.cell],
             name=named[line.cell],
-            texts=_texts(line, text_of, name),
+            texts=_texts(line.cell, line.x, line.y, text_of, name),
             low=line.low,
             high=line.high,
         )
@@ -115,11 +114,13 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
     return marks + reading
 
 
-def _texts(line: Series, text_of: Callable[[float], str], name: str) -> list[str]:
-    """The page's text for each point."""
+def _texts(
+    cell: CellKey, x: np.ndarray, y: np.ndarray, text_of: Callable[[float], str], name: str
+) -> list[str]:
+    """The page's text for each point of a cell."""
     return [
-        f"{cell_label(line.cell)}\n{text_of(at)}\n{name} {units.score(score, name)}"
-        for at, score in zip(line.x, line.y, strict=True)
+        f"{cell_label(cell)}\n{text_of(at)}\n{name} {units.score(score, name)}"
+        for at, score in zip(x, y, strict=True)
     ]
 
 
@@ -167,42 +168,37 @@ def _spent(bits: Bits, budget_of: str) -> Axis:
 def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Chart:
     """Final metric over bits; arguments and errors as of `fedsim.plot.pareto`."""
     check_frame(runs, "runs", "pareto()")
-    points = pareto_points(runs, bits, budget_of)
     name, higher = metric_name(runs), higher_is_better(runs)
-    styles, best = looks([point.cell for point in points]), front(points, higher)
-    leading = {point.cell for point in best}
+    points = intervals(pareto_points(runs, bits, budget_of), samples_of(runs), name)
+    styles, best = looks([*points["cell"]]), front(points, "x", "y", higher)
     named, reading = legend(styles, lines=False)
-    symbol = delay_symbol(runs)
-    most_seeds = max(point.seeds for point in points)
-    if any(point.seeds < most_seeds for point in points):
+    symbol, most_seeds = delay_symbol(runs), points["seeds"].max()
+    if (points["seeds"] < most_seeds).any():
         look = Look(GREY, 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
-    marks = [front_of([float(p.x[0]) for p in best], [float(p.y[0]) for p in best])]
-    marks = marks if len(best) > 1 else []
-    notes, ends = [], intervals(points, samples_of(runs), name)
-    for point, (low, high) in zip(points, ends, strict=True):
+    marks = [front_of(best["x"], best["y"])] if len(best) > 1 else []
+    notes = []
+    for place, point in points.iterrows():
+        cell, fewer = point["cell"], point["seeds"] < most_seeds
+        x, y, low, high = (np.array([point[end]]) for end in ("x", "y", "low", "high"))
+        (text,) = _texts(cell, x, y, units.bits, name)
         marks.append(
             Marks(
-                x=point.x,
-                y=point.y,
-                low=low,
-                high=high,
+                x=x,
+                y=y,
+                low=None if np.isnan(low) else low,
+                high=None if np.isnan(high) else high,
                 kind="points",
                 size=8,
-                look=styles[point.cell],
-                name=named[point.cell],
-                hollow=[True] if point.seeds < most_seeds else (),
-                texts=[
-                    f"{text}\n{point.seeds} of {most_seeds} seeds"
-                    if point.seeds < most_seeds
-                    else text
-                    for text in _texts(point, units.bits, name)
-                ],
+                look=styles[cell],
+                name=named[cell],
+                hollow=[True] if fewer else (),
+                texts=[f"{text}\n{point['seeds']} of {most_seeds} seeds" if fewer else text],
             )
         )
-        if point.cell.method and point.cell in leading:  # the others' notes would cover each other
-            note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
-            notes.append((float(point.x[0]), float(point.y[0]), note))
+        if cell.method and place in best.index:  # the others' notes would cover each other
+            note = f"{cell.temporal}, {units.plain(cell.gradient)}"
+            notes.append((float(point["x"]), float(point["y"]), note))
     return Chart(
         title=titled(runs) + (f"\non the front: {symbol}, p" if several_of(styles) else ""),
         x=_spent(bits, budget_of),
@@ -214,36 +210,30 @@ def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up")
     )
 
 
-def intervals(
-    points: Sequence[Series], samples: int | None, name: str
-) -> list[tuple[np.ndarray | None, np.ndarray | None]]:
-    """The ends of each cell's interval of 95 %; None where nothing is known of chance.
+def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFrame:
+    """The points with `low` and `high`, the ends of each cell's interval of 95 %; NaN where nothing
+    is known of chance.
 
     Of several seeds it is Student's, with the degrees of freedom of all cells, by the larger of
     the cell's own deviation and the median of all.
 
     Args:
-        points: Series of one point each.
+        points: what `pareto_points` gave.
         samples: the test samples of a share such as accuracy; None: not known, or not a share.
         name: what the metric is called: a fraction's interval ends at 0 and 1.
     """
-    many = [p for p in points if p.seeds > 1 and p.deviation is not None]
-    deviations = [float(p.deviation[0]) for p in many if p.deviation is not None]
-    deviations = [deviation for deviation in deviations if isfinite(deviation)]
-    shared, freedom = median(deviations) if deviations else 0.0, sum(p.seeds - 1 for p in many)
-    ends: list[tuple[np.ndarray | None, np.ndarray | None]] = []
-    for point in points:
-        if point.seeds > 1 and point.deviation is not None:
-            half = half_of(max(shared, float(point.deviation[0])), point.seeds, freedom)
-            limits = (0.0, 1.0) if name in units.FRACTIONS else (-inf, inf)
-            low, high = point.y - half, point.y + half
-            ends.append((np.maximum(low, limits[0]), np.minimum(high, limits[1])))
-        elif samples is not None:
-            lowest, highest = wilson(float(point.y[0]), samples)
-            ends.append((np.array([lowest]), np.array([highest])))
+    several = points[points["seeds"] > 1]
+    finite = several.loc[np.isfinite(several["deviation"]), "deviation"]
+    shared, freedom = finite.median() if len(finite) else 0.0, int((several["seeds"] - 1).sum())
+    lowest, highest = (0.0, 1.0) if name in units.FRACTIONS else (-inf, inf)
+    ends = []
+    for y, deviation, seeds in points[["y", "deviation", "seeds"]].itertuples(index=False):
+        if seeds > 1:
+            half = half_of(max(shared, deviation), seeds, freedom)
+            ends.append((max(y - half, lowest), min(y + half, highest)))
         else:
-            ends.append((None, None))
-    return ends
+            ends.append((nan, nan) if samples is None else wilson(y, samples))
+    return points.assign(low=[low for low, _ in ends], high=[high for _, high in ends])
 
 
 def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:

@@ -75,7 +75,7 @@ def test_differences_go_by_the_reference_of_the_same_settings(tuned: Results) ->
 def test_references_alone_are_told_apart(tuned: Results) -> None:
     dense = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)"])]
     assert several(dense) and methods_of(dense) == ["dense", "dense (lr = 0.5)"]
-    assert [point.cell.method for point in pareto_points(dense)] == ["dense", "dense (lr = 0.5)"]
+    assert [cell.method for cell in pareto_points(dense)["cell"]] == ["dense", "dense (lr = 0.5)"]
     keys = [CellKey(1, 1, method=m, dense=m != "sbc") for m in ("dense", "dense (lr = 0.5)", "sbc")]
     colours = [looks(keys)[key].colour for key in keys]
     assert colours[0] == "#000000" and len(set(colours)) == 3
@@ -153,7 +153,7 @@ def test_a_reference_of_other_settings_is_not_drawn_as_the_methods_own(tmp_path:
     results = load_results(tmp_path)
     assert several(results.runs) and several(results.rounds)
     assert of_method(results.runs, "sbc (lr = 0.5)").index.tolist() == ["n10-p0.1-s0"]
-    cells = [point.cell.method for point in pareto_points(results.runs)]
+    cells = [cell.method for cell in pareto_points(results.runs)["cell"]]
     assert cells == ["dense", "sbc (lr = 0.5)"]
 
 

@@ -43,7 +43,7 @@ def test_differences_are_from_the_reference(results: Results) -> None:
 def test_curves_and_points_keep_them_apart(results: Results) -> None:
     wanted = [CellKey(1, 1, True), CellKey(1, 1), CellKey(10, 1)]
     assert [line.cell for line in curve_lines(results.rounds, "iteration", "metric")] == wanted
-    assert [point.cell for point in pareto_points(results.runs)] == wanted
+    assert pareto_points(results.runs)["cell"].tolist() == wanted
     colours = {key: look.colour for key, look in looks(wanted).items()}
     assert colours.pop(CellKey(1, 1, True)) == "#000000" not in colours.values()
 
@@ -67,7 +67,7 @@ def test_raw_cells_with_a_lossy_downlink_stand_beside_the_reference_of_several_m
         ]
     )
     assert runs["label"].tolist() == ["dense", "raw", "sbc({p})", "cnat"]
-    points = {point.cell.method: float(point.y[0]) for point in pareto_points(runs)}
+    points = {p.cell.method: p.y for p in pareto_points(runs).itertuples()}
     assert points == {"dense": 0.9, "raw": 0.8, "sbc({p})": 0.7, "cnat": 0.6}
 
 

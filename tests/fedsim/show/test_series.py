@@ -89,14 +89,14 @@ def test_the_front_holds_what_no_other_beats() -> None:
         + [run(6, 0.1, 1.0, 1.0, status="failed")]
     )
     points = pareto_points(runs)
-    assert [point.cell[0] for point in points] == [1, 2, 3, 4, 5]
-    assert [point.cell[0] for point in front(points, higher=True)] == [5, 1]
-    assert [point.cell[0] for point in front(points, higher=False)] == [2, 3]
+    assert [cell[0] for cell in points["cell"]] == [1, 2, 3, 4, 5]
+    assert [cell[0] for cell in front(points, "x", "y", higher=True)["cell"]] == [5, 1]
+    assert [cell[0] for cell in front(points, "x", "y", higher=False)["cell"]] == [2, 3]
     axes = pareto(runs)
     assert drawn(axes) == [[10, 100], [0.85, 0.9]]
     assert axes.get_xscale() == "log"
     paid = runs.assign(up_content_bits=1.0)
     assert drawn(pareto(paid)) == drawn(axes)
-    assert [point.x.tolist() for point in pareto_points(paid, "content")] == 5 * [[1.0]]
+    assert pareto_points(paid, "content")["x"].tolist() == 5 * [1.0]
     with pytest.raises(UsageError, match="no run that is done"):
         pareto(runs[runs["status"] == "failed"])

@@ -46,7 +46,7 @@ def test_curves_and_points_are_told_by_method(both: Results) -> None:
     cells = [line.cell for line in lines]
     assert cells[0] == CellKey(1, 1, method="dense", dense=True)
     assert cells[1] == CellKey(1, 0.1, method="gradient_dropping") and len(cells) == 9
-    assert [point.cell for point in pareto_points(both.runs)] == cells
+    assert pareto_points(both.runs)["cell"].tolist() == cells
     axes = plot.curves(both.rounds)
     told = ["dense", "gradient_dropping", "sbc"]
     paler = "paler: smaller p (0.1, 0.01)"
