@@ -42,17 +42,11 @@ def test_a_trial_that_was_ended_early_or_failed_does_not_go_on() -> None:
     assert numbers(BUDGET, trial(0, -0.5), pruned, failed) == [0]
 
 
-def test_a_setting_that_was_tried_twice_is_one_finalist() -> None:
-    """Trials 0 and 1 are one cell; with it there are four settings of five trials."""
-    same = [trial(0, -0.9, cell="a"), trial(1, -0.9, cell="a")]
-    others = [trial(2, -0.8), trial(3, -0.7), trial(4, -0.6)]
-    assert numbers(BUDGET, *same, *others) == [0, 2, 3, 4]
-
-
-def test_a_setting_that_was_tried_again_keeps_its_first_place() -> None:
-    """Five settings of loss -1, of which trial 5 tries that of trial 0 again: the first four."""
+def test_a_setting_that_was_tried_twice_is_one_finalist_at_its_first_place() -> None:
+    """Of five of loss -1, trial 5 tries the setting of trial 0, and 6 that of 1: the first four."""
     trials = [trial(k, -1.0) for k in range(5)]
-    assert numbers(BUDGET, *trials, trial(5, -1.0, cell="c0")) == [0, 1, 2, 3]
+    again = [trial(5, -1.0, cell="c0"), trial(6, -1.0, cell="c1")]
+    assert numbers(BUDGET, *trials, *again) == [0, 1, 2, 3]
 
 
 def test_to_a_target_those_go_on_that_reach_it_and_all_where_none_does() -> None:
@@ -307,27 +301,45 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
 
 
 class Played:
-    """Finals whose runs are not run, but looked up: by part, trial (by n) and seed."""
+    """Finals whose runs are looked up, by part, trial (by n) and seed, and take ``each`` seconds.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, found: dict[Any, Curve]) -> None:
-        self.found, self.ran, self.done = found, list[Any](), set[Path]()
+    ``failing``: parts and names of the runs that fail.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, found: Any, failing: Any = (), each: float = 0.0
+    ) -> None:
+        self.found, self.failing, self.each, self.now = found, failing, each, 0.0
+        self.ran, self.done = list[Any](), set[Path]()
         monkeypatch.setattr(exploration, "run_here", self._run)
+        monkeypatch.setattr(exploration, "clock", lambda: self.now)
         monkeypatch.setattr(finals.curves, "ended", self._ended)
         monkeypatch.setattr(finals.curves, "read_curve", self._read)
 
     def _run(self, work: Any, progress: Any, told: Any) -> None:
         for name, config, folder in work:
+            self.now += self.each
             self.ran.append((folder.parts[-3], *config))
             self.done.add(folder)
             told(name)
 
     def _ended(self, folder: Path) -> dict[str, str] | None:
-        failed = (folder.parts[-3], folder.name) == ("finals", "sbc-n2-s9")
+        failed = (folder.parts[-3], folder.name) in self.failing
         ended = {"status": "failed" if failed else "done", "error": "no" if failed else None}
         return ended if folder in self.done else None
 
     def _read(self, folder: Path, of: str = "up") -> Curve:
         return self.found[folder.parts[-3], folder.name]
+
+
+def final(out: Path, seeds: int, count: int, seconds: float, said: list[str]) -> Any:
+    """What the finals of so many trials of 10 s come to within ``seconds``."""
+    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(count)])
+    study.space = Cells(BUDGET)
+    return Finals(study, out, seeds, 1, None, Limits(seconds=seconds), said.append).run()
+
+
+SAME: Any = defaultdict(lambda: curve((500, 0.6)))
 
 
 def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
@@ -352,7 +364,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "one"): curve((700, 0.5)),
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
-    played, said = Played(monkeypatch, found), list[str]()
+    played, said = Played(monkeypatch, found, {("finals", "sbc-n2-s9")}), list[str]()
     ranked, words = Finals(study, tmp_path, 2, 1, None, Limits(), said.append).run()
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
@@ -380,13 +392,8 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Three settings of 10 s: two with two of three seeds take 2.2 * 2 * 2 * 10 = 88 s."""
-    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
-    study.space, said = Cells(BUDGET), list[str]()
-    monkeypatch.setattr(exploration, "run_here", lambda work, progress, told: None)
-    monkeypatch.setattr(finals.curves, "read_curve", lambda folder, of="up": curve((500, 0.6)))
-    limits = Limits(seconds=100.0, started=exploration.clock())
-    monkeypatch.setattr(exploration, "clock", lambda: limits.started)
-    _, words = Finals(study, tmp_path, 3, 1, None, limits, said.append).run()
+    Played(monkeypatch, SAME)
+    _, words = final(tmp_path, 3, 3, 100.0, said := [])
     assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
     assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
 
@@ -395,33 +402,10 @@ def test_finals_that_failed_make_no_fewer_finalists(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Trials of 10 s, four of them on two seeds, of which three runs fail: the best stays."""
-    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(4)])
-    study.space, now, failed = Cells(BUDGET), [0.0], set[Path]()
     failing = {("held-out", "sbc-n1-s8"), ("held-out", "sbc-n4-s8"), ("held-out", "sbc-n4-s9")}
-    monkeypatch.setattr(exploration, "clock", lambda: now[0])
-    of: Any = defaultdict(lambda: curve((500, 0.6)))
-    of |= {("finals", f"sbc-n4-s{seed}"): curve((500, 0.99)) for seed in (8, 9)}
-    played = Played(monkeypatch, of)
-    monkeypatch.setattr(
-        finals.curves,
-        "ended",
-        lambda folder: (
-            {"status": "failed", "error": "NaN"}
-            if folder in failed
-            else {"status": "done", "error": None}
-            if folder in played.done
-            else None
-        ),
-    )
-
-    def run(work: Any, progress: Any, told: Any) -> None:
-        for name, config, folder in work:
-            now[0] += 10
-            failed.update([folder] if (folder.parts[-3], name) in failing else [])
-            played._run([(name, config, folder)], progress, told)
-
-    monkeypatch.setattr(exploration, "run_here", run)
-    ranked, words = Finals(study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append).run()
+    best = {("finals", f"sbc-n4-s{seed}"): curve((500, 0.99)) for seed in (8, 9)}
+    Played(monkeypatch, defaultdict(SAME.default_factory, best), failing, 10.0)
+    ranked, words = final(tmp_path, 2, 4, 185.0, [])
     assert words == "4 settings, 2 fresh seeds each" and ranked[0].trial == 3
 
 
@@ -438,49 +422,38 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
 ) -> None:
     """Trials of 10 s: within 70 s two settings with a seed, 4 runs of 11 s. They take 2 s each, and
     the other 14 runs 28 s; or 7 s, and a second seed 28 s; or 15 s, and there are 10 s left."""
-    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
-    study.space, now = Cells(BUDGET), [0.0]
-    monkeypatch.setattr(exploration, "clock", lambda: now[0])
-    found: Any = defaultdict(lambda: curve((500, 0.6)))
-    played = Played(monkeypatch, found)
-    monkeypatch.setattr(
-        finals.curves, "ended", lambda folder: {"status": "done"} if folder in played.done else None
-    )
-
-    def run(work: Any, progress: Any, told: Any) -> None:
-        def later() -> Any:
-            for item in work:
-                now[0] += each
-                yield item
-
-        played._run(later(), progress, told)
-
-    monkeypatch.setattr(exploration, "run_here", run)
-    _, words = Finals(study, tmp_path, 3, 1, None, Limits(seconds=70.0), [].append).run()
-    assert len(played.ran) == ran and words == wanted and now[0] <= 70
+    played = Played(monkeypatch, SAME, each=each)
+    _, words = final(tmp_path, 3, 3, 70.0, [])
+    assert len(played.ran) == ran and words == wanted and played.now <= 70
 
 
 @pytest.mark.parametrize(
-    ("goal", "metric", "last", "why"),
+    ("goal", "metric", "last", "left", "why"),
     [
-        (TARGET, 0.9, False, stopping.REACHED),
-        (TARGET, 0.89, False, None),
-        (TARGET, 0.9, True, None),
-        (TARGET, float("nan"), False, None),
-        (BUDGET, 1.0, False, None),
+        (TARGET, 0.9, False, 10.0, stopping.REACHED),
+        (TARGET, 0.89, False, 10.0, None),
+        (TARGET, 0.9, True, 10.0, None),
+        (TARGET, float("nan"), False, 10.0, None),
+        (BUDGET, 1.0, False, 10.0, None),
+        (BUDGET, 0.5, False, 0.5, None),
+        (BUDGET, 0.5, False, 0.0, exploration.OVER),
     ],
 )
-def test_a_final_ends_at_the_target(
-    monkeypatch: pytest.MonkeyPatch, goal: Goal, metric: float, last: bool, why: str | None
+def test_a_final_ends_at_the_target_or_where_no_time_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+    goal: Goal,
+    metric: float,
+    last: bool,
+    left: float,
+    why: str | None,
 ) -> None:
-    study, asked = study_of(goal, []), list[Any]()
-    study.space = Cells(goal)
+    study, asked, row = study_of(goal, []), list[Any](), {"metric": metric, "last": last}
+    study.space, limits = Cells(goal), Limits(seconds=10.0)
     monkeypatch.setattr(
-        exploration,
-        "run_here",
-        lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
+        exploration, "run_here", lambda work, progress, told: asked.append(progress("a", row))
     )
-    Finals(study, Path(), 1, 1, None, Limits(), [].append)._run([("a", None, Path("a"))])
+    monkeypatch.setattr(exploration, "clock", lambda: limits.started + 10.0 - left)
+    Finals(study, Path(), 1, 1, None, limits, [].append)._run([("a", None, Path("a"))])
     assert asked == [why]
 
 
@@ -489,21 +462,6 @@ def test_a_final_that_ended_at_the_target_is_done(monkeypatch: pytest.MonkeyPatc
         summary = {"status": "stopped", "error": error}
         monkeypatch.setattr(finals.curves, "ended", lambda folder, own=summary: own)
         assert finals._done(Path("a")) is done
-
-
-@pytest.mark.parametrize(("left", "why"), [(0.5, None), (0.0, exploration.OVER)])
-def test_a_final_goes_on_until_no_time_is_left(
-    monkeypatch: pytest.MonkeyPatch, left: float, why: str | None
-) -> None:
-    study, asked, row = study_of(BUDGET, []), list[Any](), {"metric": 0.5, "last": False}
-    study.space = Cells(BUDGET)
-    monkeypatch.setattr(
-        exploration, "run_here", lambda work, progress, told: asked.append(progress("a", row))
-    )
-    limits = Limits(seconds=10.0)
-    monkeypatch.setattr(exploration, "clock", lambda: limits.started + 10.0 - left)
-    Finals(study, Path(), 1, 1, None, limits, [].append)._run([("a", None, Path("a"))])
-    assert asked == [why]
 
 
 @pytest.mark.parametrize(("failed", "said"), [(0, 1), (1, 2)])
