@@ -42,11 +42,10 @@ def test_a_trial_that_was_ended_early_or_failed_does_not_go_on() -> None:
     assert numbers(BUDGET, trial(0, -0.5), pruned, failed) == [0]
 
 
-def test_a_setting_that_was_tried_twice_is_one_finalist_at_its_first_place() -> None:
-    """Of five of loss -1, trial 5 tries the setting of trial 0, and 6 that of 1: the first four."""
-    trials = [trial(k, -1.0) for k in range(5)]
-    again = [trial(5, -1.0, cell="c0"), trial(6, -1.0, cell="c1")]
-    assert numbers(BUDGET, *trials, *again) == [0, 1, 2, 3]
+def test_a_setting_that_was_tried_again_is_one_finalist_at_its_first_place() -> None:
+    """Trials 0, 1 and 5 are one cell; of the six of loss -1 there are four settings."""
+    same = [trial(k, -1.0, cell="a") for k in (0, 1, 5)]
+    assert numbers(BUDGET, *same[:2], *(trial(k, -1.0) for k in (2, 3, 4)), same[2]) == [0, 2, 3, 4]
 
 
 def test_to_a_target_those_go_on_that_reach_it_and_all_where_none_does() -> None:
