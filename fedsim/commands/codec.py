@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.commands.output import print_document
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 from fedsim.ground.units import bits, ratio
 
 if TYPE_CHECKING:
@@ -105,10 +105,8 @@ def command_compress(flags: argparse.Namespace) -> int:
         "tensors": tensors,
     }
     if flags.output:
-        try:
+        with writable("-o", flags.output):
             write_bytes(flags.output, packet.payload)
-        except OSError as error:
-            raise unwritten("-o", flags.output, error) from error
     if flags.json:
         print_document(row)
     else:
@@ -138,10 +136,8 @@ def command_decompress(flags: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"{flags.file}: {error}") from error
     ordered = {name: decoded[name] for name in template.tensors}
-    try:
+    with writable("-o", flags.output):
         tensorfiles.write_tensors(flags.output, ordered, template.bare)
-    except OSError as error:
-        raise unwritten("-o", flags.output, error) from error
     entries = sum(x.numel() for x in ordered.values())
     if flags.json:
         print_document({"entries": entries, "tensors": _shapes(ordered), "output": flags.output})

@@ -8,7 +8,7 @@ from fedsim.commands import flags as shared
 from fedsim.commands.codec import check_place
 from fedsim.commands.output import print_document, records
 from fedsim.ground import units
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,10 +116,8 @@ def _write(flags: argparse.Namespace, result: "Comparison | None") -> None:
         from fedsim.ground.files import write_text
         from fedsim.results.neutral import csv_text
 
-        try:
+        with writable("--csv", flags.csv):
             write_text(flags.csv, csv_text(result.pairs))
-        except OSError as error:
-            raise unwritten("--csv", flags.csv, error) from error
     if result is not None and flags.figure:
         from fedsim.show.plot import critical_difference, save
         from fedsim.show.plot.paper import without_rc

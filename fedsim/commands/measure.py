@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedsim.commands.codec import add_shared, check_place, read_tensors
 from fedsim.commands.output import print_document
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 from fedsim.measure import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.declarations import flag
 
@@ -100,12 +100,10 @@ def _command(flags: argparse.Namespace) -> int:
             ),
         )
     if flags.csv:
-        try:
+        with writable("--csv", flags.csv):
             from fedsim.ground.files import write_text
 
             write_text(flags.csv, frame.to_csv(index=False))
-        except OSError as error:
-            raise unwritten("--csv", flags.csv, error) from error
     if flags.json:
         entries = sum(x.numel() for update in updates for x in update.values())
         print_document(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from compressors.grammar import printable
 from fedsim.commands.output import print_document, records
 from fedsim.ground import units
-from fedsim.ground.errors import unwritten
+from fedsim.ground.errors import writable
 from fedsim.network.presets import PRESETS
 from fedsim.results.neutral import csv_text
 
@@ -72,10 +72,8 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.target is not None:  # refuses one that no model can have
         Goal(higher_is_better(results.runs), metric, target=flags.target)
     if flags.out is not None:
-        try:
+        with writable("--out", flags.out):
             Path(flags.out).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritten("--out", flags.out, error) from error
     target = float("nan") if flags.target is None else flags.target
     rounds = {network.name: priced(results, network, run_flops) for network in networks}
     if not networks:

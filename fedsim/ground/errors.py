@@ -124,9 +124,20 @@ def comma(text: str) -> str:
     return f"; did you mean 0.{match[1]}, with a decimal point?" if match else ""
 
 
-def unwritten(flag: str, path: object, error: OSError) -> UsageError:
-    """The error for an output that the disk refuses; ``flag``: the setting that names it."""
-    return UsageError(f"{flag} is {path}: cannot be written ({error.strerror})")
+@contextmanager
+def writable(flag: str, path: object) -> Iterator[None]:
+    """Raises ``UsageError`` where the disk refuses an output; ``flag``: the setting that names it.
+
+    Example:
+        >>> with writable("--out", "a"):
+        ...     raise PermissionError(13, "Permission denied")
+        Traceback (most recent call last):
+        fedsim.ground.errors.UsageError: --out is a: cannot be written (Permission denied)
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{flag} is {path}: cannot be written ({error.strerror})") from error
 
 
 @contextmanager

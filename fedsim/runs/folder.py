@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.federation.trainer import start_of
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 from fedsim.ground.files import replacing, write_json, write_text
 from fedsim.ground.strangers import check_file
 from fedsim.results.folders import kind_of
@@ -130,13 +130,11 @@ def prepare(config: RunConfig, out: Path, examined: FolderState) -> dict[str, An
 
     ``examined``: the result of ``examine``.
     """
-    try:
+    with writable("--out", out):
         out.mkdir(parents=True, exist_ok=True)
         with replacing(out / ".writable"):
             pass
         (out / ".writable").unlink()
-    except OSError as error:
-        raise unwritten("--out", out, error) from error
     before, summary, longer, text, remarks = examined
     if longer:
         extending.extend(before, out, text)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 from fedsim.ground.files import clear
 
 if sys.platform != "win32":
@@ -87,11 +87,9 @@ def is_held(folder: Path) -> bool:
 
 def _taken(folder: Path) -> IO[str] | None:
     """The lock's file, open and locked; None where another process has it."""
-    try:
+    with writable("--out", folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_FILE).open("a+", encoding="utf-8")
-    except OSError as error:
-        raise unwritten("--out", folder, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

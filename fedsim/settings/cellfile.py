@@ -31,7 +31,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.errors import UsageError, writable
 from fedsim.ground.files import write_text
 from fedsim.settings import trust_check, versions
 from fedsim.settings.config import (
@@ -227,11 +227,9 @@ def write_cells(cells: Sequence[Cell], out: Path) -> Path | None:
 
 def write_settings(path: Path, text: str) -> None:
     """Writes a file of settings; ``UsageError`` where its folder cannot be written."""
-    try:
+    with writable("--out", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
-    except OSError as error:
-        raise unwritten("--out", path.parent, error) from error
 
 
 def check_names(cells: Sequence[Cell]) -> None:

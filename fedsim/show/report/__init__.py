@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.ground.errors import UsageError, unwritten, writing
+from fedsim.ground.errors import UsageError, writable, writing
 from fedsim.ground.files import clear, write_text
 from fedsim.ground.strangers import read_text
 from fedsim.network.quantities import quantity
@@ -142,10 +142,8 @@ def written_page(
 
     limit = None if budget is None else quantity(budget, "budget", "bits")
     tex = paper_table(results.runs, columns)
-    try:
+    with writable("--out", folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritten("--out", folder, error) from error
     with writing(folder), without_rc():
         clear(folder)  # of a report that was killed
         single = one_celled(results.runs)

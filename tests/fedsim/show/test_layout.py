@@ -1,7 +1,6 @@
 """Tables of every command on narrow terminals: a digit is never cut, a number never broken."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,16 +13,13 @@ from fedsim.commands.theory import _cell
 from fedsim.measure.coders import choose_coders, measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.theory.tables import THEORY_TABLES
-from fedsim.results.load import load_results
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
-from fedsim.show.tables import summary_texts
 from tests.support.commands import Typed, typed
-from tests.support.sweepmaker import TOPK, make_sweep
+from tests.support.sweepmaker import TOPK
 
 __all__ = ["typed"]  # the fixture
 
 WIDTHS = (40, 60, 80, 120)
-LONGEST = "topk({p}) | dither_with_a_long_name(256, 0.125) | golomb"
 
 
 def lines_of(said: str, width: int) -> list[str]:
@@ -36,27 +32,6 @@ def lines_of(said: str, width: int) -> list[str]:
 def has(number: str, text: str) -> bool:
     """Whether a number stands there whole, with no digit of another beside it."""
     return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", text) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pytest.MonkeyPatch):
-    """``report A B``, methods of two sweeps side by side, one with a long name."""
-    make_sweep(tmp_path / "a", (10, 25), (0.1, 0.01))
-    make_sweep(tmp_path / "b", (10, 25), (0.1, 0.01), form=LONGEST, baseline=False)
-    monkeypatch.setenv("COLUMNS", str(width))
-    folders = [str(tmp_path / name) for name in "ab"]
-    said = typed("report", *folders, "--out", str(tmp_path / "c")).out
-    lines = lines_of(said.split("Report:")[0], width)
-    headings, rows = summary_texts(load_results(*folders).runs)
-    always = {"accuracy", "vs dense\npoints", "up", "ratio\nup", "ratio\nboth"}
-    places = [place for place, heading in enumerate(headings) if heading in always]
-    assert len(places) == 5
-    for texts, _ in rows:
-        for number in (texts[place] for place in places):
-            assert any(has(number, line) for line in lines), number
-    for n, p in {tuple(texts[1:3]) for texts, _ in rows}:
-        assert any(has(f"{n} {p}", re.sub(r"\s+", " ", line)) for line in lines)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
