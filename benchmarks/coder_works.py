@@ -242,14 +242,14 @@ def _coded(
     peer_count: int = 0,
     ways: tuple[Any, Any] = (None, None),
 ) -> Iterator[Work]:
-    codes, cpu, k = torch.from_numpy(numbers), torch.device("cpu"), numbers.size
+    codes, k = torch.from_numpy(numbers), numbers.size
     payload, bits = _written(lambda out: code.write_symbols(codes, ALPHABET, out))
 
     def encode() -> None:
         code.write_symbols(codes, ALPHABET, BitWriter())
 
     def decode() -> torch.Tensor:
-        return code.read_symbols(BitReader(payload), k, ALPHABET, cpu)
+        return code.read_symbols(BitReader(payload), k, ALPHABET)
 
     check(torch.equal(decode(), codes), name)
     peer = "plain Python" if ways[0] else ""

@@ -23,7 +23,7 @@ from torch import Tensor
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
 from compressors.parts import Place
-from compressors.sparsify.largest import largest
+from compressors.sparsify.topk import largest
 from compressors.whole.pipeline import Pipeline
 
 

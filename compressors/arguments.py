@@ -180,7 +180,7 @@ def is_own(thing: Any) -> bool:
     return any(is_own(getattr(thing, f.name)) for f in fields(thing))
 
 
-def check_selected(part: Any, selected: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
+def check_selected(part: Any, selected: Any, n: int) -> tuple[Tensor, float]:
     """What ``select`` returned for ``n`` units; ``PartError`` unless it fits ``Sparsifier``."""
     prefix = f"{name(part)}.select returned"
     if not isinstance(selected, tuple) or len(selected) != 2:
@@ -191,11 +191,11 @@ def check_selected(part: Any, selected: Any, n: int, device: torch.device) -> tu
     positions, scale = selected
     if not isinstance(positions, Tensor) or positions.dtype != torch.int64 or positions.dim() != 1:
         raise PartError(f"{prefix} {_shown(positions)} as positions: they are an int64 tensor (k,)")
-    if positions.device != device:
-        raise PartError(f"{prefix} positions on {positions.device}, not on the update's {device}")
+    if not positions.is_cpu:
+        raise PartError(f"{prefix} positions on {positions.device}: a part works on the CPU")
     if isinstance(scale, bool) or not isinstance(scale, int | float):
         raise PartError(f"{prefix} {_shown(scale)} as the factor on the values: give a number")
-    _check_rising(f"{prefix} positions", positions.cpu().numpy(), n)
+    _check_rising(f"{prefix} positions", positions.numpy(), n)
     return positions, scale
 
 
@@ -224,7 +224,7 @@ def check_count(part: Any, count: Any, n: int) -> int:
     return count
 
 
-def check_symbols(part: Any, symbols: Any, k: int, device: torch.device) -> Symbols:
+def check_symbols(part: Any, symbols: Any, k: int) -> Symbols:
     """What ``quantize`` made of ``k`` values; ``PartError`` unless it fits ``Symbols``."""
     prefix = f"{name(part)}.quantize returned"
     if not isinstance(symbols, Symbols):
@@ -238,8 +238,8 @@ def check_symbols(part: Any, symbols: Any, k: int, device: torch.device) -> Symb
             f"{prefix} {_shown(codes)} as codes of {k} values: with an alphabet of {alphabet} they "
             f"are a {dtype} tensor ({k},), see code_dtype"
         )
-    if codes.device != device:
-        raise PartError(f"{prefix} codes on {codes.device}, not on the values' {device}")
+    if not codes.is_cpu:
+        raise PartError(f"{prefix} codes on {codes.device}: a part works on the CPU")
     unsigned = codes.long() & 0xFFFFFFFF if dtype == torch.int32 else codes.long()
     if k and not 0 <= int(unsigned.min()) <= int(unsigned.max()) < alphabet:
         raise PartError(
@@ -297,7 +297,7 @@ def check_sent(prefix: str, sent: Any, x: Tensor) -> None:
             f"{prefix} {_shown(indices)} as indices of {_shown(values)}: they are an int64 tensor "
             "(k,) for values (k,), or ALL"
         )
-    _check_rising(f"{prefix} indices", indices.cpu().numpy(), x.numel())
+    _check_rising(f"{prefix} indices", indices.numpy(), x.numel())
 
 
 def name(part: Any) -> str:

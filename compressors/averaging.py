@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.arguments import template_of
 from compressors.base import Compressor, Tensors
+from compressors.elsewhere import host_template
 from compressors.message import read_message
 from compressors.segments.decoded import Decoded, split_vector
 
@@ -102,10 +103,10 @@ def mean_of(
         >>> mean_of(sbc(0.25), payloads, [1, 3], updates[0])
         tensor([6.0000, 0.7500, 0.0000, 0.0000])
     """
-    shares, tensors = _shares(payloads, weights), template_of(template)
+    shares, tensors = _shares(payloads, weights), host_template(template_of(template))
     added = WeightedSum([*tensors], [x.shape for x in tensors.values()])
     for payload, share in zip(payloads, shares, strict=True):
-        added.add(read_message(method, payload, template).update, share)
+        added.add(read_message(method, payload, tensors).update, share)
     return added.total
 
 

@@ -125,11 +125,11 @@ class VectorCodec(Protocol):
         ...
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """Writes ``x`` (any shape, float32, any device) and returns what the receiver will see."""
+        """Writes ``x`` (any shape, float32) and returns what the receiver will see."""
         ...
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        """The tensor that ``write`` wrote, shaped and placed like ``template`` (values unread)."""
+        """The tensor that ``write`` wrote, shaped like ``template`` (values unread)."""
         ...
 
 
@@ -220,7 +220,7 @@ def finite(x: Tensor) -> bool:
 
 def mean(values: Tensor) -> float:
     """The mean, summed in float64 so that the order of the sum does not show in float32."""
-    return float(values.cpu().numpy().mean(dtype=np.float64))
+    return float(values.numpy().mean(dtype=np.float64))
 
 
 def empty_like(template: Tensors) -> dict[str, Tensor]:

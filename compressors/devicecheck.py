@@ -138,7 +138,7 @@ def _versions(device: torch.device) -> str:
 
 def _kernels(device: torch.device) -> str:
     if reason := cause(device):
-        raise RuntimeError(f"{reason}: messages are made through the host")
+        raise RuntimeError(f"{reason}: the CPU makes the messages")
     return "Triton's kernels run"
 
 

@@ -8,7 +8,7 @@ is refused by the fingerprint, up to one chance in 65,536.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from compressors.arguments import (
 from compressors.base import Compressor, Packet, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import GPU_DEVICES
+from compressors.elsewhere import HostedMessage, host_template, is_elsewhere, on_host, placed_like
 from compressors.errors import NotFinite, PayloadError
 from compressors.grammar import fingerprint, is_foreign, short_text
 from compressors.segments.decoded import Decoded
@@ -72,6 +73,8 @@ def compress(
     update = update_of(update)
     if _plan(compressor, update) is not None:
         return _by_kernels([Upload(compressor, update, state, seed)])[0]
+    if is_elsewhere(update) or (state and is_elsewhere(state_of(state))):
+        return _by_host(Upload(compressor, update, state, seed))
     check_finite(update)
     before, seed, out = _begun(compressor, update, state, seed)
     with np.errstate(**_NUMPY):
@@ -87,6 +90,17 @@ def compress(
         payload, spans = out.to_bytes(), out.spans()
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, sent, spans), after
+
+
+def _by_host(upload: "Upload") -> tuple[Packet, State]:
+    """The message of an update that no kernel takes: the CPU's, with its memory left there."""
+    method, update, state, seed = upload
+    before = None if state is None else on_host(state_of(state))
+    packet, after = compress(method, on_host(update), before, seed)
+    hosted = HostedMessage(
+        payload=packet.payload, spans=packet.spans, state=after, packet=packet, template=update
+    )
+    return hosted, after
 
 
 def _begun(
@@ -219,11 +233,14 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> R
     template, payload = template_of(template), payload_of(payload)
     with np.errstate(**_NUMPY):
         if _plan(compressor, template) is not None:
-            from compressors.device import read
+            from compressors.device.read import decode_on_device
 
-            decoded = read.decode_on_device(compressor, payload, template)
+            decoded = decode_on_device(compressor, payload, template)
             if decoded is not None:
                 return Received(*decoded)
+        if is_elsewhere(template):
+            read = read_message(compressor, payload, host_template(template))
+            return replace(read, update=placed_like(template, read.update))
         bits = BitReader(payload)
         version = bits.uint(8)
         if version != VERSION:

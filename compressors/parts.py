@@ -62,7 +62,7 @@ class Weighted(Protocol):
 class Seeded(Protocol):
     """A sparsifier whose positions follow from the seed alone: the receiver draws them too."""
 
-    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
+    def places(self, n: int, seed: int) -> Tensor:
         """The sorted int64 positions (k,) that ``select`` chooses of ``n`` entries."""
         ...
 
@@ -122,8 +122,8 @@ class Place(NamedTuple):
 class Symbols(NamedTuple):
     """Integers 0 <= code < ``alphabet`` (k,), and the side information that was written.
 
-    ``codes`` has the dtype ``code_dtype(alphabet)`` and lies on the values' device. ``side``
-    is what the quantizer's ``dequantize`` needs of it.
+    ``codes`` has the dtype ``code_dtype(alphabet)``. ``side`` is what the quantizer's
+    ``dequantize`` needs of it.
     """
 
     codes: Tensor
@@ -153,7 +153,7 @@ class Quantizer(Protocol):
         ...
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The float32 values (k,) that the symbols mean, on the device of the codes."""
+        """The float32 values (k,) that the symbols mean."""
         ...
 
 
@@ -164,7 +164,7 @@ class SymbolCode(Protocol):
         """Writes ``codes`` (k,), integers from 0 to alphabet - 1."""
         ...
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The ``k`` symbols."""
         ...
 

@@ -31,7 +31,7 @@ Every method and part that has a name. `python docs/make_catalogue.py` makes thi
 * `contrib` marks what at most one of the experiments uses. The contract suite and golden bytes are
   the same for it, and its code is in `compressors/contrib`.
 * The last column shows what makes and reads the messages of an update on a GPU: `kernels` there,
-  or the `host` ([gpu.md](gpu.md)).
+  or the `CPU` ([gpu.md](gpu.md)).
 """
 
 
@@ -49,7 +49,7 @@ def page() -> str:
         ]
         for row in (r for r in CATALOGUE.values() if r.kind == kind):
             method = parse(row.example)
-            where = "host" if plan_of(method) is None else "kernels"
+            where = "CPU" if plan_of(method) is None else "kernels"
             cells = (
                 f"`{row.name}`" + " (contrib)" * row.contrib,
                 row.title,

@@ -133,11 +133,11 @@ class _Elias:
             numbers, out.words, out.position, heads, widths, shift
         )
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1:
-            return torch.zeros(k, dtype=dtype, device=device)
+            return torch.zeros(k, dtype=dtype, device="cpu")
         bits.need(k)
         numbers = np.empty(k, UNSIGNED[dtype])
         if k:
@@ -146,7 +146,7 @@ class _Elias:
                 bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
             )
             bits.position = _checked(position, f"outside an alphabet of {alphabet}")
-        return torch.from_numpy(numbers).view(dtype).to(device)
+        return torch.from_numpy(numbers).view(dtype)
 
 
 def _checked(position: int, reason: str) -> int:
@@ -240,11 +240,11 @@ class EliasGaps:
         out.reserve(kernel.elias_bits(numbers, widths.sum(0)))
         out.position = kernel.encode_elias(numbers, out.words, out.position, heads, widths, shift)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """``PayloadError`` where a gap leaves the tensor or a symbol its alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1 or k == 0:
-            return torch.zeros(k, dtype=dtype, device=device)
+            return torch.zeros(k, dtype=dtype, device="cpu")
         numbers = np.empty(k, UNSIGNED[dtype])
         _, widths, lengths, shift = OMEGA
         position = kernel.decode_elias(
@@ -256,4 +256,4 @@ class EliasGaps:
                 f"alphabet of {alphabet}"
             )
         bits.position = position
-        return torch.from_numpy(numbers).view(dtype).to(device)
+        return torch.from_numpy(numbers).view(dtype)

@@ -44,12 +44,12 @@ class Exponents:
         fractions = (numbers & np.uint32(0x7FFFFF)) | (numbers >> np.uint32(31) << np.uint32(23))
         out.uints(fractions, 24)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The ``k`` symbols."""
         if alphabet != IEEE:
-            return Ans().read_symbols(bits, k, alphabet, device)
-        middle = Ans().read_symbols(bits, k, 256, torch.device("cpu")).numpy().astype(np.uint32)
+            return Ans().read_symbols(bits, k, alphabet)
+        middle = Ans().read_symbols(bits, k, 256).numpy().astype(np.uint32)
         fractions = bits.uints(k, 24, np.uint32)
         numbers = (middle << np.uint32(23)) | (fractions & np.uint32(0x7FFFFF))
         numbers |= fractions >> np.uint32(23) << np.uint32(31)
-        return torch.from_numpy(numbers.view(np.int32)).to(device)
+        return torch.from_numpy(numbers.view(np.int32))

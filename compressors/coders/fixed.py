@@ -41,7 +41,7 @@ UNSIGNED: dict[torch.dtype, Any] = {
 
 def unsigned(codes: Tensor) -> np.ndarray:
     """The codes (k,) as unsigned numbers in this machine's memory."""
-    return np.ascontiguousarray(codes.cpu().numpy()).view(UNSIGNED[codes.dtype])
+    return np.ascontiguousarray(codes.numpy()).view(UNSIGNED[codes.dtype])
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class Fixed:
             out.uints(numbers, width - 8, low=8)
             out.uints(numbers, 8)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
         dtype = code_dtype(alphabet)
         if alphabet == 1:
-            return torch.zeros(k, dtype=dtype, device=device)
+            return torch.zeros(k, dtype=dtype, device="cpu")
         if alphabet == IEEE:
-            return torch.from_numpy(bits.float32s(k).view(np.int32)).to(device)
+            return torch.from_numpy(bits.float32s(k).view(np.int32))
         width = (alphabet - 1).bit_length()
         bits.need(k * width)
         kind = UNSIGNED[dtype]
@@ -109,7 +109,7 @@ class Fixed:
             numbers |= bits.uints(k, 8, kind)
         if alphabet < 1 << width and numbers.size and int(numbers.max()) >= alphabet:
             raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")
-        return torch.from_numpy(numbers).view(dtype).to(device)
+        return torch.from_numpy(numbers).view(dtype)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors.arraycache import keeps_arrays
@@ -169,9 +168,9 @@ class Huffman:
         """Writes every symbol exactly."""
         write_huffman_numbers(unsigned(codes), alphabet, out)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
-        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
+        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet)
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""

@@ -18,11 +18,11 @@ def empty_numbers(k: int, alphabet: int) -> np.ndarray:
     return np.empty(k, UNSIGNED[code_dtype(alphabet)])
 
 
-def number_codes(numbers: np.ndarray, alphabet: int, device: torch.device) -> Tensor:
-    """The numbers as codes on ``device``; ``PayloadError`` where one is outside the alphabet."""
+def number_codes(numbers: np.ndarray, alphabet: int) -> Tensor:
+    """The numbers as codes; ``PayloadError`` where one is outside the alphabet."""
     if numbers.size and int(numbers.max()) >= alphabet:
         raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")
-    return torch.from_numpy(numbers).view(code_dtype(alphabet)).to(device)
+    return torch.from_numpy(numbers).view(code_dtype(alphabet))
 
 
 def is_direct(k: int, universe: int) -> bool:

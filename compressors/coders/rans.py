@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
@@ -76,10 +75,10 @@ class Ans:
         if low:
             out.uints(numbers, low)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` where the model is damaged or words run past the end."""
         if alphabet == 1 or k == 0:
-            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet)
         low = _low_bits(alphabet)
         if low and bits.uint(1):
             low = 0
@@ -88,7 +87,7 @@ class Ans:
             lower = bits.uints(k, low, empty_numbers(0, alphabet).dtype)
             lower |= numbers.astype(lower.dtype) << lower.dtype.type(low)
             numbers = lower
-        return number_codes(numbers, alphabet, device)
+        return number_codes(numbers, alphabet)
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""

@@ -84,11 +84,11 @@ class RunLength:
         out.reserve(int(runlength.symbol_bits(numbers, width)))
         out.position = runlength.encode_run_pairs(numbers, width, out.words, out.position)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """``PayloadError`` where runs pass the payload's end or k, or for no symbol."""
         dtype = code_dtype(alphabet)
         if alphabet == 1 or k == 0:
-            return torch.zeros(k, dtype=dtype, device=device)
+            return torch.zeros(k, dtype=dtype, device="cpu")
 
         def decode(numbers: np.ndarray) -> int:
             position = runlength.decode_run_pairs(
@@ -100,7 +100,7 @@ class RunLength:
             decode(np.empty(0, UNSIGNED[dtype]))
         numbers = np.empty(k, UNSIGNED[dtype])
         bits.position = decode(numbers)
-        return torch.from_numpy(numbers).view(dtype).to(device)
+        return torch.from_numpy(numbers).view(dtype)
 
 
 def _width(alphabet: int) -> int:
@@ -140,7 +140,7 @@ class RunLengthHuffman:
         >>> out = BitWriter()
         >>> RunLengthHuffman().write_symbols(symbols, 3, out)
         >>> bits = BitReader(out.to_bytes())
-        >>> RunLengthHuffman().read_symbols(bits, 13, 3, symbols.device).tolist()
+        >>> RunLengthHuffman().read_symbols(bits, 13, 3).tolist()
         [0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0]
     """
 
@@ -162,10 +162,10 @@ class RunLengthHuffman:
         code.write_table(universe, out)
         code.encode(tokens, universe, out)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` where a table is not a code or runs do not end at ``k``."""
         if alphabet == 1 or k == 0:
-            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet)
         distinct = read_set(bits, alphabet, k)
         longest = bits.gamma()
         if longest > k - distinct.size + 1:
@@ -174,4 +174,4 @@ class RunLengthHuffman:
         ranked, run_lengths = np.divmod(code.symbols, longest)
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, run_lengths + 1, distinct[ranked], numbers)
-        return number_codes(numbers, alphabet, device)
+        return number_codes(numbers, alphabet)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
@@ -64,7 +63,7 @@ class SampleHuffman:
         >>> symbols = torch.tensor([0, 0, 1, 0, 3, 0, 0, 0], dtype=torch.uint8)
         >>> out = BitWriter()
         >>> SampleHuffman().write_symbols(symbols, 4, out)
-        >>> SampleHuffman().read_symbols(BitReader(out.to_bytes()), 8, 4, symbols.device)
+        >>> SampleHuffman().read_symbols(BitReader(out.to_bytes()), 8, 4)
         tensor([0, 0, 1, 0, 3, 0, 0, 0], dtype=torch.uint8)
     """
 
@@ -83,9 +82,9 @@ class SampleHuffman:
             code.write_table(alphabet, out)
             code.encode(numbers, alphabet, out)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
-        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
+        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet)
 
 
 def run_probabilities(zeros: float, gamma: int) -> np.ndarray:
@@ -122,7 +121,7 @@ class SparseHuffman:
         >>> symbols = torch.tensor([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3], dtype=torch.uint8)
         >>> out = BitWriter()
         >>> SparseHuffman(5).write_symbols(symbols, 4, out)
-        >>> SparseHuffman(5).read_symbols(BitReader(out.to_bytes()), 11, 4, symbols.device).tolist()
+        >>> SparseHuffman(5).read_symbols(BitReader(out.to_bytes()), 11, 4).tolist()
         [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3]
     """
 
@@ -158,10 +157,10 @@ class SparseHuffman:
         code.write_table(universe, out)
         code.encode(tokens, universe, out)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or runs miss ``k``."""
         if alphabet == 1 or k == 0:
-            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet)
         universe = alphabet + self.gamma - 1
         code = PrefixCode.read_table(bits, universe, universe)
         zeros = code.symbols >= alphabet
@@ -169,7 +168,7 @@ class SparseHuffman:
         values = np.where(zeros, 0, code.symbols)
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, runs, values, numbers)
-        return number_codes(numbers, alphabet, device)
+        return number_codes(numbers, alphabet)
 
 
 def whole_weights(chances: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
@@ -37,7 +36,7 @@ class Deflate:
         >>> Deflate().write_symbols(symbols, 3, out)
         >>> out.position < 200
         True
-        >>> back = Deflate().read_symbols(BitReader(out.to_bytes()), 1000, 3, symbols.device)
+        >>> back = Deflate().read_symbols(BitReader(out.to_bytes()), 1000, 3)
         >>> torch.equal(back, symbols)
         True
     """
@@ -53,9 +52,9 @@ class Deflate:
         """Writes every symbol exactly."""
         _write(codes, alphabet, out, self._pack)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` unless the stream is whole and holds just ``k`` of them."""
-        return _read(bits, k, alphabet, device, _inflate)
+        return _read(bits, k, alphabet, _inflate)
 
     def _pack(self, plain: bytes) -> bytes:
         packer = zlib.compressobj(self.level, zlib.DEFLATED, _RAW)
@@ -104,9 +103,9 @@ class Zstd:
         """Writes every symbol exactly."""
         _write(codes, alphabet, out, self._pack)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """The symbols; ``PayloadError`` unless the frame is whole and holds just ``k`` of them."""
-        return _read(bits, k, alphabet, device, _unpack_frame)
+        return _read(bits, k, alphabet, _unpack_frame)
 
     def _pack(self, plain: bytes) -> bytes:
         library = zstandard()
@@ -137,11 +136,10 @@ def _read(
     bits: BitReader,
     k: int,
     alphabet: int,
-    device: torch.device,
     unpack: Callable[[bytes, int], bytes],
 ) -> Tensor:
     if alphabet == 1 or k == 0:
-        return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+        return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet)
     size = bits.gamma()
     packed = bits.uints(size, 8, np.uint8).tobytes()
     width = _width(alphabet)
@@ -150,7 +148,7 @@ def _read(
     wide = np.zeros((k, numbers.itemsize), np.uint8)
     wide[:, :width] = np.frombuffer(plain, np.uint8).reshape(k, width)
     numbers[:] = wide.view(f"<u{numbers.itemsize}")[:, 0]
-    return number_codes(numbers, alphabet, device)
+    return number_codes(numbers, alphabet)
 
 
 def _width(alphabet: int) -> int:

@@ -12,7 +12,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.parts import IEEE, Place, Symbols, code_dtype
-from compressors.quantize.levels import fresh, nothing, on_cpu
+from compressors.quantize.levels import fresh
 
 _WHOLE = 1 << 24  # from here on every float32 is a whole number
 
@@ -46,17 +46,10 @@ class RandomInteger:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Whole numbers from the least one, or IEEE bits; which, is the side information."""
         if values.numel() == 0:
-            return Symbols(nothing(values, torch.uint8), 1)
+            return Symbols(fresh(0, torch.uint8), 1)
         values = values.contiguous()
-        if on_cpu(values):
-            near = fresh(values.numel(), torch.float32)
-            kernel.round_integers(values.numpy(), *key(seed), near.numpy())
-        else:
-            size = values.abs()
-            small = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)
-            near = kernel.round_torch(small, seed).to(torch.float32)
-            near = torch.where(size < _WHOLE, near, size)
-            near = torch.where(values < 0, -near, near) + 0.0
+        near = fresh(values.numel(), torch.float32)
+        kernel.round_integers(values.numpy(), *key(seed), near.numpy())
         low, high = (float(end) for end in torch.aminmax(near))
         wide = max(-low, high) > _WHOLE
         with out.span("side"):
@@ -66,11 +59,8 @@ class RandomInteger:
             least, alphabet = int(low), int(high) - int(low) + 1
             out.uint(least & 0xFFFFFFFF, 32)
             out.gamma(alphabet)
-        if not on_cpu(near):
-            codes = (near.to(torch.int32) - least).to(code_dtype(alphabet))
-        else:
-            codes = fresh(near.numel(), code_dtype(alphabet))
-            kernel.add_number(near.numpy(), -least, codes.numpy())
+        codes = fresh(near.numel(), code_dtype(alphabet))
+        kernel.add_number(near.numpy(), -least, codes.numpy())
         return Symbols(codes, alphabet, least)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
@@ -91,11 +81,9 @@ class RandomInteger:
         """The whole numbers, exact in float32."""
         codes, _, least = symbols
         if codes.numel() == 0:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         if least is None:
             return codes.view(torch.float32)
-        if not on_cpu(codes):
-            return (codes.to(torch.int32) + least).to(torch.float32)
         values = fresh(codes.numel(), torch.float32)
         kernel.add_number(codes.numpy(), least, values.numpy())
         return values

@@ -15,7 +15,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import select
 from compressors.kernels.noise import words
 from compressors.settings import check_share, check_whole, plain
-from compressors.sparsify.largest import largest
+from compressors.sparsify.topk import largest
 from compressors.whole.growth import Fault
 
 MOST_COLUMNS = 1 << 24
@@ -77,7 +77,7 @@ class CountSketch:
 
         A sum beyond the largest float32 is that.
         """
-        flat = x.detach().reshape(-1).cpu().numpy().astype(np.float64)
+        flat = x.detach().reshape(-1).numpy().astype(np.float64)
         table = np.zeros((self.rows, self.columns))
         for row, line in enumerate(table):
             cells, signs = _places(row, flat.size, self.columns)
@@ -88,7 +88,7 @@ class CountSketch:
     def estimates(self, table: Tensor, n: int) -> Tensor:
         """The estimates (n,) of all entries from a ``table`` (rows, columns)."""
         guesses = np.empty((self.rows, n), np.float32)
-        for row, line in enumerate(table.cpu().numpy()):
+        for row, line in enumerate(table.numpy()):
             cells, signs = _places(row, n, self.columns)
             guesses[row] = line[cells] * signs
         guesses.sort(axis=0)
@@ -107,14 +107,14 @@ class CountSketch:
         table = self.sketch(x)
         out.float32s(table.numpy())
         chosen, values = self.unsketch(table, x.numel())
-        return SentTensor(values.to(x.device), chosen.to(x.device), x.shape)
+        return SentTensor(values, chosen, x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         if template.numel() == 0:
             return torch.zeros_like(template)
         chosen, values = self.unsketch(self.read_table(bits), template.numel())
         bits.places = chosen
-        return scatter(values, chosen, template.shape).to(template.device)
+        return scatter(values, chosen, template.shape)
 
     def read_table(self, bits: BitReader) -> Tensor:
         """The table (rows, columns) of a tensor that is not empty."""

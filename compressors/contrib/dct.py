@@ -93,7 +93,7 @@ class Cosine(Transform):
         height, width = min(self.size, rows), min(self.size, columns)
         done = np.empty((rows, columns), np.float32)
         kernel.transform(
-            x.cpu().contiguous().numpy(),
+            x.contiguous().numpy(),
             height,
             width,
             (kernel.basis(height), kernel.basis(width)),
@@ -102,7 +102,7 @@ class Cosine(Transform):
             back,
             done,
         )
-        return torch.from_numpy(done).view(-1).to(x.device)
+        return torch.from_numpy(done).view(-1)
 
     def bound_on(self, d: int) -> Bound:
         """The codec's: norms stay."""

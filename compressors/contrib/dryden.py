@@ -12,16 +12,6 @@ from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.kernels.sign import signs
 from compressors.settings import check_share, plain
-from compressors.sparsify.largest import keys_torch, largest_torch
-
-
-def dryden_torch(x: Tensor, p: float) -> Tensor:
-    """The slow, obvious twin of the compiled way, for any device."""
-    above = nominal_count(p, int((keys_torch(x, select.POSITIVE) > 0).sum()))
-    below = nominal_count(p, int((keys_torch(x, select.NEGATIVE) > 0).sum()))
-    high = largest_torch(x, above, select.POSITIVE)
-    low = largest_torch(x, below, select.NEGATIVE)
-    return torch.cat([high, low]).sort().values
 
 
 @dataclass(frozen=True)
@@ -57,8 +47,6 @@ class Dryden:
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
-        if x.device.type != "cpu":
-            return dryden_torch(x, self.p), 1.0
         entries = x.detach().numpy()
         above, below = (nominal_count(self.p, n) for n in signs(entries))
         sides = select.both_sides(entries, above, below)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, unbiased
-from compressors.kernels.noise import words_torch
+from compressors.kernels.noise import words
 from compressors.settings import check_share, plain
 from compressors.sparsify.topk import TopK
 from compressors.whole.growth import Fault
@@ -90,12 +90,12 @@ class GSpar:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the number is 1 / lambda, for ``weigh``."""
         sizes = x.detach().abs()
-        least = least_sent(sizes.cpu().numpy(), self.count(x.numel()))
+        least = least_sent(sizes.numpy(), self.count(x.numel()))
         if least == 0:
             return (sizes > 0).nonzero().flatten(), least
-        words = words_torch(seed, torch.arange(x.numel(), device=x.device))
         chances = sizes.double() / least * _WORDS
-        return (words.double() < chances).nonzero().flatten(), least
+        rolled = torch.from_numpy(words(seed, np.arange(x.numel())).astype(np.float64))
+        return (rolled < chances).nonzero().flatten(), least
 
     def weigh(self, values: Tensor, scale: float) -> Tensor:
         """See ``Weighted.weigh``: magnitudes below ``scale`` become ``scale``."""

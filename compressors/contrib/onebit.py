@@ -53,10 +53,10 @@ class OneBit:
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Which values are below zero; the means are the side information."""
-        counts = columns.lengths(place, self.columns).to(values.device)
+        counts = columns.lengths(place, self.columns)
         levels = columns.two_means(values, counts)
         with out.span("side"):
-            out.float32s(levels.cpu().numpy())
+            out.float32s(levels.numpy())
         return Symbols(sign_codes(values), 2, _Means(levels, counts))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Means]:
@@ -69,10 +69,8 @@ class OneBit:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The mean of each value's column and side."""
         codes, side = symbols.codes, symbols.side
-        counts = side.counts.to(codes.device)
-        high, low = side.levels.to(codes.device).unbind(1)
-        spread = columns.per_value
-        return torch.where(codes.bool(), spread(low, counts), spread(high, counts))
+        (high, low), spread = side.levels.unbind(1), columns.per_value
+        return torch.where(codes.bool(), spread(low, side.counts), spread(high, side.counts))
 
     def bound_on(self, k: int) -> Bound:
         """At least 1 / k, and one over the longest column."""

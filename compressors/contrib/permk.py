@@ -27,7 +27,7 @@ class _Part:
     """The entries that stand at one of ``parts`` stretches of an order drawn by the seed ``turn``.
 
     Example:
-        >>> parts = [_Part(3, i, 2).places(5, 0, torch.device("cpu")) for i in range(2)]
+        >>> parts = [_Part(3, i, 2).places(5, 0) for i in range(2)]
         >>> sorted(torch.cat(parts).tolist()), len(parts[0])
         ([0, 1, 2, 3, 4], 2)
     """
@@ -47,7 +47,7 @@ class _Part:
         first, last = self._ends(n)
         return last - first
 
-    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
+    def places(self, n: int, seed: int) -> Tensor:
         first, last = self._ends(n)
         order = words(self.turn, np.arange(n)).astype(np.int64) << 31 | np.arange(n)
         if 0 < first < n:
@@ -56,11 +56,11 @@ class _Part:
         if 0 < last - first < order.size:
             order.partition(last - first - 1)
         places = np.sort(order[: last - first] & (1 << 31) - 1)
-        return torch.from_numpy(places).to(device)
+        return torch.from_numpy(places)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the values of ``x`` do not matter."""
-        return self.places(x.numel(), seed, x.device), float(self.parts)
+        return self.places(x.numel(), seed), float(self.parts)
 
 
 @dataclass(frozen=True)

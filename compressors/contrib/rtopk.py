@@ -9,8 +9,8 @@ from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, neither
 from compressors.kernels import select
 from compressors.settings import check_share, plain
-from compressors.sparsify.largest import largest
 from compressors.sparsify.randk import check_flags, drawn
+from compressors.sparsify.topk import largest
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RTopK:
         """See ``Sparsifier.select``; the seed chooses among the largest."""
         n = x.numel()
         top = largest(x, nominal_count(self.m, n), select.MAGNITUDE)
-        chosen = top[drawn(top.numel(), self.count(n), seed, x.device)]
+        chosen = top[drawn(top.numel(), self.count(n), seed)]
         scale = top.numel() / chosen.numel() if self.scaled and chosen.numel() else 1.0
         return chosen, scale
 

@@ -91,7 +91,7 @@ class Subset(Transform):
 
     def _places(self, template: Tensor, seed: int) -> Tensor:
         n = template.numel()
-        return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE), template.device)
+        return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE))
 
     def bound_on(self, d: int) -> Bound:
         """The share that is drawn, then the codec."""

@@ -1,7 +1,6 @@
 """Which updates the kernels of a GPU take: of the methods that ``segments.plan`` has a plan for.
 
-Every other message of tensors on a GPU goes through the host, part by part: torch's operations
-choose and round, and the compiled loops write positions and bits. The last bit of a sum may differ.
+The CPU makes every other message of tensors on a GPU (``compressors.elsewhere``).
 """
 
 from collections.abc import Mapping

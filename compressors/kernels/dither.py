@@ -1,18 +1,16 @@
-"""Random dithering of one bucket of values, and the way back: numba, with twins in torch.
+"""Random dithering of one bucket of values, and the way back.
 
 A magnitude divided by the norm lies between two levels and goes to one of them by
 chance, so that its mean is itself (Horváth et al. 2022, Definition 6). The symbol is
 sign and level in one: 0 is zero, 2j - 1 stands for minus level j, 2j for plus level j.
-All arithmetic is float32 and in an order that no compiler may change: numba and torch
+All arithmetic is float32 and in an order that no compiler may change: numba and Triton
 give equal symbols. Chances are compared as 31-bit integers (a float32 sum would round them).
 """
 
 import numpy as np
-import torch
 from numba import njit
-from torch import Tensor
 
-from compressors.kernels.noise import draw, words_torch
+from compressors.kernels.noise import draw
 
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
@@ -167,23 +165,3 @@ def look_up_buckets(table, codes, norms, bucket, out):
     for b in range(norms.size):
         for i in range(b * bucket, min((b + 1) * bucket, codes.size)):
             out[i] = table[codes[i]] * norms[b]
-
-
-def symbols_torch(x: Tensor, norms: Tensor, levels: int, is_natural: bool, seed: int) -> Tensor:
-    """``quantize_buckets`` on any device, as int64 symbols; ``norms`` holds one norm a value."""
-    ratio = torch.where(norms > 0, x.abs() / norms, torch.zeros_like(x)).clamp(max=1.0)
-    words = words_torch(seed, torch.arange(x.numel(), device=x.device))
-    t = ratio * float(2 ** (levels - 1) if is_natural else levels)
-    if is_natural:
-        carried = (ratio.view(torch.int32) + (words >> 9)) >> 23
-        below = up_torch(torch.where(t < 1, t, torch.zeros_like(t)), words)
-        level = torch.where(t >= 1, carried - (127 - levels), below)
-    else:
-        low = t.to(torch.int64)
-        level = low + up_torch(t - low.to(torch.float32), words)
-    return 2 * level - ((level > 0) & (x < 0)).to(torch.int64)
-
-
-def up_torch(fraction: Tensor, words: Tensor) -> Tensor:
-    """1 with chance ``fraction`` (0 <= fraction < 1), else 0: int64, from 31 of the random bits."""
-    return ((words >> 1) < (fraction * 2.0**31).to(torch.int64)).to(torch.int64)

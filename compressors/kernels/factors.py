@@ -24,14 +24,6 @@ def _product(p, q, out):
                 row[j] += factor * q[k, j]
 
 
-def product_torch(p: Tensor, q: Tensor) -> Tensor:
-    """The slow, obvious twin of ``product``, for any device."""
-    total = p[0, :, None] * q[0]
-    for k in range(1, p.shape[0]):
-        total += p[k, :, None] * q[k]
-    return total
-
-
 def product(p: Tensor, q: Tensor) -> Tensor:
     """The float32 matrix (n, m) of factors ``p`` (r, n) and ``q`` (r, m), float32, r >= 1.
 
@@ -40,8 +32,6 @@ def product(p: Tensor, q: Tensor) -> Tensor:
         tensor([[3., 4.],
                 [6., 8.]])
     """
-    if p.device.type != "cpu":
-        return product_torch(p, q)
     out = np.empty((p.shape[1], q.shape[1]), np.float32)
     _product(p.numpy(), q.numpy(), out)
     return torch.from_numpy(out)

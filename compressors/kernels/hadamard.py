@@ -7,7 +7,7 @@ to a message; the entries in the small last blocks are spread over few others. S
 float64 and rounded once; what leaves float32 saturates at its largest value, both ways.
 
 The butterflies of a stage do not depend on each other, so their order may be chosen for the
-cache, and the twin in torch gives the same floats.
+cache.
 """
 
 import math
@@ -98,24 +98,6 @@ def _rotate(x, multiplier, offset, back):
     return out
 
 
-def rotate_torch(x: Tensor, seed: int, back: bool) -> Tensor:
-    """The slow, obvious twin of ``rotate``, for any device."""
-    words = noise.words_torch(seed, torch.arange(x.numel(), device=x.device))
-    signs = 1.0 - 2.0 * (words >> 31).double()
-    work = x.double() if back else x.double() * signs
-    blocks = []
-    for block in work.split(block_sizes(x.numel())):
-        h = 1
-        while h < block.numel():
-            pairs = block.view(-1, 2, h)
-            low, high = pairs[:, 0], pairs[:, 1]
-            block = torch.stack([low + high, low - high], 1).flatten()
-            h *= 2
-        blocks.append(block * (1.0 / math.sqrt(block.numel())))
-    work = torch.cat(blocks) * signs if back else torch.cat(blocks)
-    return (work.clamp(-_LARGEST, _LARGEST) + 0.0).float()
-
-
 def block_sizes(n: int) -> list[int]:
     """The powers of two that sum to ``n``, the largest first.
 
@@ -134,7 +116,5 @@ def rotate(x: Tensor, seed: int, back: bool = False) -> Tensor:
         >>> rotate(x, 1).norm(), rotate(rotate(x, 1), 1, back=True)
         (tensor(5.), tensor([3., 0., 0., 4.]))
     """
-    if x.device.type != "cpu":
-        return rotate_torch(x, seed, back)
     multiplier, offset = noise.key(seed)
     return torch.from_numpy(_rotate(x.contiguous().numpy(), multiplier, offset, back))

@@ -13,15 +13,10 @@ multiple of 2**-32. With ``lowest`` = 1 those numbers are float32's denormals, a
 above does the same.
 
 A code is the sign, above the exponent counted from the lowest power as one; the field of
-zero is zero. Every kernel of compiled loops has its twin in torch, with the same results.
-"""
-
-import math
+zero is zero."""
 
 import numpy as np
-import torch
 from numba import njit
-from torch import Tensor
 
 from compressors.kernels import noise
 
@@ -104,39 +99,3 @@ def decode_powers(codes, lowest, sign, out):
         power = np.uint32(np.uint32(field + below) << _23)
         power = power if field else np.uint32(0)
         out[i] = np.uint32(np.uint32(np.uint32(code >> sign) << np.uint32(31)) | power)
-
-
-def powers_torch(values: Tensor, seed: int | None, lowest: int = 1, highest: int = 254) -> Tensor:
-    """Magnitudes as bits (int64) of the powers that float32 ``values`` (k,) are rounded to.
-
-    Random ones with a ``seed``, the nearest without one. The twin of all kernels above.
-    """
-    magnitude = values.view(torch.int32).long() & 0x7FFFFFFF
-    floor = lowest << 23
-    if seed is None:
-        power = (magnitude + (1 << 22)) & 0x7F800000
-        rises = magnitude >= (floor - (1 << 22 if lowest == 1 else 1 << 23))
-    else:
-        word = noise.words_torch(seed, torch.arange(values.numel(), device=values.device))
-        power = (magnitude + (word & 0x7FFFFF)) & 0x7F800000
-        rises = word.double() + 0.5 < values.abs().double() * math.ldexp(1.0, 159 - lowest)
-        if lowest == 1:
-            rises = power > 0
-    power = power.clamp(max=highest << 23)
-    return torch.where(magnitude < floor, rises * floor, power)
-
-
-def codes_torch(values: Tensor, seed: int | None, lowest: int, highest: int, sign: int) -> Tensor:
-    """The codes (int64) of ``values`` (k,): the twin of the kernels, on any device."""
-    exponent = powers_torch(values, seed, lowest, highest) >> 23
-    field = torch.where(exponent >= lowest, exponent - (lowest - 1), 0)
-    return (torch.signbit(values).long() << sign) | field
-
-
-def decode_torch(codes: Tensor, lowest: int, sign: int) -> Tensor:
-    """The float32 numbers that ``codes`` (k,), unsigned, mean: the twin of ``decode_powers``."""
-    codes = codes.long() & ((2 << sign) - 1)
-    field = codes & ((1 << sign) - 1)
-    power = torch.where(field > 0, field + (lowest - 1), 0) << 23
-    bits = power - ((codes >> sign) << 31)  # -2**31 is the sign's bit of an int32
-    return bits.to(torch.int32).view(torch.float32)

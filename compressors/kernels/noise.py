@@ -7,13 +7,11 @@ the seed's offset goes through a mixer of two multiplications and three shifts
 seeds order the mixer's inputs differently, so their noise is not a permutation of
 aligned blocks of each other's. numba promotes uint32 to uint64: every product is cast.
 
-``draw`` is for compiled loops, ``words`` is its obvious twin in numpy, ``words_torch``
-its twin in torch for any device.
+``draw`` is for compiled loops, ``words`` its twin in numpy.
 """
 
 import numpy as np
 from numba import njit
-from torch import Tensor
 
 _MUL1, _MUL2 = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _S16, _S15 = np.uint32(16), np.uint32(15)
@@ -43,7 +41,7 @@ def words(seed: int, indices: np.ndarray) -> np.ndarray:
 
     Example:
         >>> import numpy as np
-        >>> int(words(1, np.array([5]))[0]) == int(words_torch(1, torch.tensor([5]))[0])
+        >>> int(words(1, np.array([5]))[0]) == int(draw(*key(1), 5))
         True
     """
     multiplier, offset = key(seed)
@@ -52,15 +50,3 @@ def words(seed: int, indices: np.ndarray) -> np.ndarray:
         x = (x ^ (x >> _S16)) * _MUL1
         x = (x ^ (x >> _S15)) * _MUL2
     return x ^ (x >> _S16)
-
-
-def words_torch(seed: int, indices: Tensor) -> Tensor:
-    """``words`` on any device: int64 numbers from 0 to 2**32 - 1.
-
-    int64 products wrap, and their low 32 bits are those of the unsigned product.
-    """
-    multiplier, offset = key(seed)
-    x = (indices * int(multiplier) + int(offset)) & 0xFFFFFFFF
-    x = ((x ^ (x >> 16)) * int(_MUL1)) & 0xFFFFFFFF
-    x = ((x ^ (x >> 15)) * int(_MUL2)) & 0xFFFFFFFF
-    return x ^ (x >> 16)

@@ -1,15 +1,13 @@
-"""Random rounding to an even grid: numba, with the twin in torch.
+"""Random rounding to an even grid.
 
 A number between two whole numbers goes to one of them by chance, so that its mean is
 itself; a whole number stays. The chance is compared as a 31-bit integer.
 """
 
 import numpy as np
-import torch
 from numba import njit
-from torch import Tensor
 
-from compressors.kernels.noise import draw, words_torch
+from compressors.kernels.noise import draw
 
 _CHANCE = np.float64(2.0**31)
 
@@ -68,11 +66,3 @@ def add_number(x, number, out):
     """Fills ``out`` with x + number, as whole numbers within +-2**25."""
     for i in range(x.size):
         out[i] = np.int32(np.int32(x[i]) + np.int32(number))
-
-
-def round_torch(t: Tensor, seed: int) -> Tensor:
-    """``_round`` of float64 ``t`` (k,) on any device: int64; entry i draws the noise of i."""
-    words = words_torch(seed, torch.arange(t.numel(), device=t.device))
-    low = t.to(torch.int64)
-    chance = ((t - low.to(torch.float64)) * _CHANCE.item()).to(torch.int64)
-    return low + ((words >> 1) < chance).to(torch.int64)

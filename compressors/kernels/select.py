@@ -222,7 +222,7 @@ def select_largest(x, k, side):
     """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
 
     ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
-    are above zero. The slow twin is ``compressors.sparsify.largest.largest_torch``.
+    are above zero. The slow twin is ``tests.support.slowtwins.largest_torch``.
     """
     return largest_in(scratch(room_for(max(0, k), x.size)), x, k, side).copy()
 
@@ -252,7 +252,6 @@ def one_sided(x, k):
     """Sorted indices of the k largest or the k smallest of ``x``, by the greater mean (SBC).
 
     Only entries strictly on their side count; equal means choose the positive side.
-    The slow twin is ``compressors.sparsify.topk.one_sided_torch``.
     """
     high, low = both_sides(x, k, k)
     if low.size == 0 or (high.size > 0 and _mean(x, high) >= -_mean(x, low)):

@@ -12,7 +12,7 @@ from compressors.bounds import Bound, contraction
 from compressors.grammar import shown
 from compressors.kernels import bins as kernel
 from compressors.parts import Place, Symbols
-from compressors.quantize.levels import nothing
+from compressors.quantize.levels import fresh
 from compressors.settings import check_whole, plain
 
 
@@ -67,8 +67,8 @@ class Bins:
         """The bin of each value; the bins' means are the side information."""
         alphabet = 1 << self.bits
         if values.numel() == 0:
-            return Symbols(nothing(values, torch.uint8), alphabet)
-        x = values.detach().cpu().contiguous().numpy()
+            return Symbols(fresh(0, torch.uint8), alphabet)
+        x = values.detach().contiguous().numpy()
         center, deviation = kernel.moments(x)
         codes = np.empty(x.size, np.uint8)
         sums, counts = np.zeros(alphabet), np.zeros(alphabet, np.int64)
@@ -77,7 +77,7 @@ class Bins:
         means = (sums / np.maximum(counts, 1)).astype(np.float32)
         with out.span("side"):
             out.float32s(means)
-        return Symbols(torch.from_numpy(codes).to(values.device), alphabet, means)
+        return Symbols(torch.from_numpy(codes), alphabet, means)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray | None]:
         """The means (2**bits,)."""
@@ -91,8 +91,8 @@ class Bins:
         """The mean of each value's bin."""
         codes, _, means = symbols
         if means is None:
-            return nothing(codes, torch.float32)
-        return torch.from_numpy(means[codes.cpu().numpy()]).to(codes.device)
+            return fresh(0, torch.float32)
+        return torch.from_numpy(means[codes.numpy()])
 
     def bound_on(self, k: int) -> Bound:
         """min(1, 2 / k): no means are worse than two, of what is below the mean m and of the rest.
@@ -151,7 +151,7 @@ class Steps:
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbol j is j - (2**(bits - 1) - 1) steps; a step per bucket is the side information."""
-        x = values.detach().cpu().contiguous().numpy()
+        x = values.detach().contiguous().numpy()
         size = self._bucket(x.size)
         codes, scales = np.empty(x.size, np.uint8), np.empty(-(-x.size // size), np.float32)
         # a step of which self._most are a float32 too, as large as can be but for its last bit
@@ -159,7 +159,7 @@ class Steps:
         kernel.round_steps(x, size, self._half, top, scales, codes)
         with out.span("side"):
             out.float32s(scales)
-        return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._half + 1, scales)
+        return Symbols(torch.from_numpy(codes), 2 * self._half + 1, scales)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The steps (buckets,)."""
@@ -170,11 +170,11 @@ class Steps:
         """Steps times whole number, a float32 product."""
         codes, _, scales = symbols
         if codes.numel() == 0:
-            return nothing(codes, torch.float32)
-        levels = codes.cpu().numpy().astype(np.float32) - np.float32(self._half)
+            return fresh(0, torch.float32)
+        levels = codes.numpy().astype(np.float32) - np.float32(self._half)
         each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
         with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards
-            return torch.from_numpy(levels * each + np.float32(0)).to(codes.device)
+            return torch.from_numpy(levels * each + np.float32(0))
 
     def bound_on(self, k: int) -> Bound:
         """4 m^2 / (4 m^2 + k - 1), m = 2^(b - 1) - 1 steps: the largest entry arrives.

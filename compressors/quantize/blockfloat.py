@@ -20,7 +20,7 @@ from compressors.kernels import blockfloat as kernel
 from compressors.kernels.dither import look_up_buckets
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols
-from compressors.quantize.levels import nothing
+from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
 
@@ -98,7 +98,7 @@ class BlockFloat:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The format's bits of each value; a scale per block is the side information."""
         bits, mantissa, lowest, largest = FORMATS[self.format]
-        x = values.detach().cpu().contiguous().numpy()
+        x = values.detach().contiguous().numpy()
         exponents = np.empty(-(-x.size // self.block), np.int16)
         codes = np.empty(x.size, np.uint8)
         kernel.scale_exponents(x, self.block, largest, exponents)
@@ -116,7 +116,7 @@ class BlockFloat:
         with out.span("side"):
             out.uints((exponents + _BIAS).astype(np.uint32), 8)
         scales = np.ldexp(np.float32(1), exponents.astype(np.int32))
-        return Symbols(torch.from_numpy(codes).to(values.device), 1 << bits, scales)
+        return Symbols(torch.from_numpy(codes), 1 << bits, scales)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The scales (blocks,), float32; ``PayloadError`` for one that is not a number."""
@@ -131,10 +131,10 @@ class BlockFloat:
         """Scale times number, a float32 product without rounding."""
         codes, _, scales = symbols
         if codes.numel() == 0:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         values = np.empty(codes.numel(), np.float32)
-        look_up_buckets(_numbers(self.format), codes.cpu().numpy(), scales, self.block, values)
-        return torch.from_numpy(values).to(codes.device)
+        look_up_buckets(_numbers(self.format), codes.numpy(), scales, self.block, values)
+        return torch.from_numpy(values)
 
     def bound_on(self, k: int) -> Bound:
         """A step is 2^-m of its number, or the format's least step q where numbers are small.

@@ -25,14 +25,13 @@ def lengths(place: Place, columns: bool = True) -> Tensor:
         tensor([2, 1])
     """
     indices, shape = place
-    device = torch.device("cpu") if indices is None else indices.device
     if place.k == 0:
-        return torch.zeros(0, dtype=torch.int64, device=device)
+        return torch.zeros(0, dtype=torch.int64, device="cpu")
     if not columns or len(shape) < 2:
-        return torch.tensor([place.k], device=device)
+        return torch.tensor([place.k], device="cpu")
     width = shape.numel() // shape[0]
     if indices is None:
-        return torch.full((shape[0],), width, dtype=torch.int64, device=device)
+        return torch.full((shape[0],), width, dtype=torch.int64, device="cpu")
     return torch.unique_consecutive(indices // width, return_counts=True)[1]
 
 
@@ -42,25 +41,8 @@ def two_means(values: Tensor, counts: Tensor) -> Tensor:
     ``values`` (k,) float32 are ordered by column, ``counts`` (c,) of them in each. Sums in
     float64. The mean of none is zero.
     """
-    if values.device.type != "cpu":
-        return two_means_torch(values, counts)
     means = sign.sign_means(values.detach().contiguous().numpy(), counts.numpy())
     return torch.from_numpy(means)
-
-
-def two_means_torch(values: Tensor, counts: Tensor) -> Tensor:
-    """The twin of ``kernels.sign.sign_means`` for any device; sums in another order."""
-    wide = values.double()
-    sides = [wide >= 0, wide < 0]
-    sums = [_sums(wide * side, counts) for side in sides]
-    many = [_sums(side.double(), counts).clamp(min=1) for side in sides]
-    return torch.stack([s / n for s, n in zip(sums, many, strict=True)], 1).float()
-
-
-def _sums(values: Tensor, counts: Tensor) -> Tensor:
-    if not counts.numel():  # which torch refuses
-        return values.new_zeros(0)
-    return torch.segment_reduce(values, "sum", lengths=counts)
 
 
 def per_value(levels: Tensor, counts: Tensor) -> Tensor:

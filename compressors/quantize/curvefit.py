@@ -14,7 +14,7 @@ from compressors.errors import PayloadError
 from compressors.grammar import shown
 from compressors.kernels import curve as kernel
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.quantize.levels import nothing
+from compressors.quantize.levels import fresh
 from compressors.settings import check_whole, plain
 
 _MOST = 1024  # pieces
@@ -82,8 +82,8 @@ class FitPoly:
         """The rank of each value; the pieces are the side information."""
         k = place.k
         if k == 0:
-            return Symbols(nothing(values, torch.uint8), 1)
-        codes, curve = value_ranks(values.detach().cpu().numpy())
+            return Symbols(fresh(0, torch.uint8), 1)
+        codes, curve = value_ranks(values.detach().numpy())
         if not isinstance(self.segments, str):
             capacity = min(self.segments, k)
         else:
@@ -95,7 +95,7 @@ class FitPoly:
             out.gamma(starts.size)
             out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
             out.float32s(coefs)
-        symbols = torch.from_numpy(codes).to(code_dtype(k)).to(values.device)
+        symbols = torch.from_numpy(codes).to(code_dtype(k))
         return Symbols(symbols, k, (starts, coefs))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
@@ -120,9 +120,9 @@ class FitPoly:
         """The fitted curve at the ranks."""
         codes, k, side = symbols
         if side is None:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         curve = torch.from_numpy(kernel.evaluate_curve(side[1], side[0], k, self.degree + 1))
-        return curve.to(codes.device)[codes.long()]
+        return curve[codes.long()]
 
     def bound_on(self, k: int) -> Bound:
         """At least 1 / k where every piece has one sign: no fit is worse than its piece's mean."""

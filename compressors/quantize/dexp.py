@@ -14,7 +14,7 @@ from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
 from compressors.parts import Place, Symbols, code_dtype
 from compressors.quantize.curvefit import value_ranks
-from compressors.quantize.levels import nothing
+from compressors.quantize.levels import fresh
 
 _FEW = 4  # values that are as short themselves as the parameters of a curve
 
@@ -54,15 +54,15 @@ class FitDExp:
         """Ranks and signs; the curve is the side information."""
         k = place.k
         if k == 0:
-            return Symbols(nothing(values, torch.uint8), 1)
-        plain = values.detach().cpu().numpy()
+            return Symbols(fresh(0, torch.uint8), 1)
+        plain = values.detach().numpy()
         codes, curve = value_ranks(np.abs(plain))
         codes = 2 * codes + (plain < 0)
         parameters = curve if k <= _FEW else kernel.fit_exponentials(curve)
         side = np.clip(parameters, -LARGEST, LARGEST).astype(np.float32)
         with out.span("side"):
             out.float32s(side)
-        symbols = torch.from_numpy(codes).to(code_dtype(2 * k)).to(values.device)
+        symbols = torch.from_numpy(codes).to(code_dtype(2 * k))
         return Symbols(symbols, 2 * k, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
@@ -80,13 +80,13 @@ class FitDExp:
         """The curve at the ranks, with the signs; never beyond float32."""
         codes, alphabet, side = symbols
         if side is None:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         curve = side.astype(np.float64)
         if alphabet > 2 * _FEW:
             curve = kernel.evaluate_exponentials(curve, alphabet // 2)
         magnitudes = torch.from_numpy(np.clip(curve, 0, LARGEST).astype(np.float32))
         both = codes.long()
-        values = magnitudes.to(codes.device)[both >> 1]
+        values = magnitudes[both >> 1]
         return torch.where(both % 2 == 1, -values, values)
 
     def bound_on(self, k: int) -> Bound:

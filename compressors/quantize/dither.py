@@ -19,7 +19,7 @@ from compressors.bounds import Bound, compose_omegas, natural_omega, standard_om
 from compressors.grammar import shown, text
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.quantize.levels import bucket_norms, level_codes, nothing, values_of
+from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
 from compressors.settings import check_one_of, check_whole, plain
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
@@ -105,7 +105,7 @@ class Dither:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbols of sign and level; a norm per bucket is the side information."""
         if values.numel() == 0:
-            return Symbols(nothing(values, code_dtype(self.alphabet)), self.alphabet)
+            return Symbols(fresh(0, code_dtype(self.alphabet)), self.alphabet)
         values = values.contiguous()
         size = self._bucket(values.numel())
         norms = bucket_norms(values, str(self.norm), size)

@@ -14,7 +14,7 @@ from compressors.grammar import shown
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.quantize.levels import fresh, nothing, on_cpu
+from compressors.quantize.levels import fresh
 from compressors.settings import check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
@@ -61,17 +61,13 @@ class MinMax:
         """The level of each value; the extremes are the side information."""
         alphabet = 1 << self.bits
         if values.numel() == 0:
-            return Symbols(nothing(values, code_dtype(alphabet)), alphabet)
+            return Symbols(fresh(0, code_dtype(alphabet)), alphabet)
         ends = np.array([float(end) for end in torch.aminmax(values)], np.float32) + 0.0
         low, high = (float(end) for end in ends)
         scale = (alphabet - 1) / (high - low) if high > low else 0.0
-        values, dtype = values.contiguous(), code_dtype(alphabet)
-        if on_cpu(values):
-            codes = fresh(values.numel(), dtype)
-            kernel.between(values.numpy(), low, scale, alphabet - 1, *key(seed), codes.numpy())
-        else:
-            t = ((values.to(torch.float64) - low) * scale).clamp(max=alphabet - 1)
-            codes = kernel.round_torch(t, seed).to(dtype)
+        values = values.contiguous()
+        codes = fresh(values.numel(), code_dtype(alphabet))
+        kernel.between(values.numpy(), low, scale, alphabet - 1, *key(seed), codes.numpy())
         with out.span("side"):
             out.float32s(ends)
         return Symbols(codes, alphabet, ends)
@@ -87,7 +83,7 @@ class MinMax:
         """The levels, rounded to float32."""
         codes, alphabet, ends = symbols
         if ends is None:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         low, high = (float(end) for end in ends)
         if codes.numel() < alphabet:
             return _even(codes, alphabet - 1, low, high)
@@ -146,16 +142,10 @@ class Codebook:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The grid point of each value; no side information."""
         half = 1 << self.bits - 1
-        values = values.contiguous()
-        dtype = code_dtype(2 * half)
-        step = float(self.step)
-        if on_cpu(values):
-            codes = fresh(values.numel(), dtype)
-            kernel.round_signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
-            return Symbols(codes, 2 * half)
-        farthest = torch.where(values < 0, half, half - 1).to(torch.float64)
-        j = kernel.round_torch((values.abs().to(torch.float64) / step).minimum(farthest), seed)
-        return Symbols((2 * j - ((values < 0) & (j > 0)).long()).to(dtype), 2 * half)
+        values, step = values.contiguous(), float(self.step)
+        codes = fresh(values.numel(), code_dtype(2 * half))
+        kernel.round_signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
+        return Symbols(codes, 2 * half)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
         """Nothing to read."""
@@ -188,9 +178,7 @@ def _grid(bits: int, step: float) -> Tensor:
 
 
 def _pick(table: Tensor, codes: Tensor) -> Tensor:
-    """``table[codes]`` on the device of ``codes``."""
-    if not on_cpu(codes):
-        return table.to(codes.device).index_select(0, codes.to(torch.int32))
+    """``table[codes]``."""
     values = fresh(codes.numel(), torch.float32)
     kernel.pick(table.numpy(), codes.numpy(), values.numpy())
     return values

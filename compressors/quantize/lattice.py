@@ -15,7 +15,7 @@ from compressors.grammar import shown
 from compressors.kernels import lattice as kernel
 from compressors.kernels.noise import key
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.quantize.levels import bucket_norms, nothing
+from compressors.quantize.levels import bucket_norms, fresh
 from compressors.settings import plain
 
 _MOST = 1 << 31  # a coordinate is an int32
@@ -73,8 +73,8 @@ class Lattice:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """A pair's coordinates as two symbols; scale and largest symbol are the side."""
         if values.numel() == 0:
-            return Symbols(nothing(values, code_dtype(1)), 1)
-        x = values.detach().cpu().contiguous()
+            return Symbols(fresh(0, code_dtype(1)), 1)
+        x = values.detach().contiguous()
         size = np.float64(bucket_norms(x, "2", x.numel())[0]) / math.sqrt(x.numel())
         scale = np.float32(size) if size else np.float32(0)
         if size and not scale:
@@ -85,7 +85,7 @@ class Lattice:
         with out.span("side"):
             out.float32s(np.array([scale], np.float32))
             out.uint(top, 32)
-        symbols = torch.from_numpy(codes).to(code_dtype(top + 1)).to(values.device)
+        symbols = torch.from_numpy(codes).to(code_dtype(top + 1))
         return Symbols(symbols, top + 1, scale)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
@@ -103,9 +103,9 @@ class Lattice:
         codes, _, scale = symbols
         values = np.zeros(codes.numel(), np.float32)
         if scale:
-            numbers = codes.cpu().to(torch.int32).numpy()
+            numbers = codes.to(torch.int32).numpy()
             kernel.from_points(numbers, *self._steps(scale), *key(seed), values)
-        return torch.from_numpy(values).to(codes.device)
+        return torch.from_numpy(values)
 
     def _steps(self, scale: np.float32) -> tuple[float, float]:
         """Neighbours' distance, and half the distance of rows that are alike: units of u and v."""

@@ -13,7 +13,7 @@ from compressors.kernels import centroids as kernel
 from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes
 from compressors.parts import Place, Symbols
-from compressors.quantize.levels import nothing
+from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
@@ -75,7 +75,7 @@ class Lloyd:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The level of each value; a scale per block is the side information."""
         alphabet = 1 << self.bits
-        x = values.detach().cpu().contiguous().numpy()
+        x = values.detach().contiguous().numpy()
         levels = np.array(LEVELS[self.bits])
         edges = (levels[1:] + levels[:-1]) / 2
         codes = np.empty(x.size, np.uint8)
@@ -92,7 +92,7 @@ class Lloyd:
         side = np.minimum(scales, _LARGEST).astype(np.float32)
         with out.span("side"):
             out.float32s(side)
-        return Symbols(torch.from_numpy(codes).to(values.device), alphabet, side)
+        return Symbols(torch.from_numpy(codes), alphabet, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The scales (blocks,)."""
@@ -103,16 +103,16 @@ class Lloyd:
         """Scale times level, a float64 product rounded once."""
         codes, _, scales = symbols
         if codes.numel() == 0:
-            return nothing(codes, torch.float32)
+            return fresh(0, torch.float32)
         above = np.array(LEVELS[self.bits])
         levels = np.concatenate((-above[::-1], above))
-        flat, start, table = codes.cpu().numpy(), 0, np.zeros(256, np.float32)
+        flat, start, table = codes.numpy(), 0, np.zeros(256, np.float32)
         values = np.empty(flat.size, np.float32)
         for size, scale in zip(block_sizes(flat.size), scales, strict=True):
             table[: levels.size] = np.clip(levels * np.float64(scale), -_LARGEST, _LARGEST)
             kernel.looked_up(flat[start : start + size], table, values[start : start + size])
             start += size
-        return torch.from_numpy(values).to(codes.device)
+        return torch.from_numpy(values)
 
     def bound_on(self, k: int) -> Bound:
         """1 / k for one bit and the least error (as l1_sign, by block), times the spread."""

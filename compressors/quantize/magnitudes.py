@@ -101,12 +101,12 @@ class SharedMagnitude:
             codes, side = 2 * codes + upper, _Shared(levels, None)
         else:
             sizes = values.abs()
-            counts = columns.lengths(place, self.value == "column").to(sizes.device)
+            counts = columns.lengths(place, self.value == "column")
             least = self.value == "min"
             levels = sizes.min()[None] if least else columns.two_means(sizes, counts)[:, 0]
             side = _Shared(levels, counts)
         with out.span("side"):
-            out.float32s(side.levels.cpu().numpy())
+            out.float32s(side.levels.numpy())
         return Symbols(codes, self._alphabet, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared | None]:
@@ -123,11 +123,11 @@ class SharedMagnitude:
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
-        levels = side.levels.to(codes.device)
+        levels = side.levels
         if side.counts is None:
             low, high = levels
             return with_signs(torch.where((codes & 1).bool(), high, low), codes >> 1)
-        return with_signs(columns.per_value(levels, side.counts.to(codes.device)), codes)
+        return with_signs(columns.per_value(levels, side.counts), codes)
 
     def bound_on(self, k: int) -> Bound:
         """1 / k for means; none for minima."""

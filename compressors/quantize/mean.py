@@ -38,7 +38,7 @@ class Mean:
         side = np.array([mean(values)], np.float32)
         with out.span("side"):
             out.float32s(side)
-        return Symbols(codes, 1, torch.from_numpy(side)[0].to(values.device))
+        return Symbols(codes, 1, torch.from_numpy(side)[0])
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
         """The mean, if anything was sent."""
@@ -52,7 +52,7 @@ class Mean:
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return side.to(codes.device).expand(codes.numel())
+        return side.expand(codes.numel())
 
     def bound_on(self, k: int) -> Bound:
         """delta = 1 / k: values of one sign, so (sum v)^2 >= sum v^2."""

@@ -104,21 +104,17 @@ class Natural:
         alphabet = 1 << self.bits
         values = values.detach().contiguous()
         low, high, sign = self.lowest + _BIAS, self.highest + _BIAS, self.bits - 1
-        if values.device.type == "cpu":
-            target = np.empty(values.numel(), np.uint16 if self.bits == 9 else np.uint8)
-            floats = values.numpy()
-            window = np.uint32(low), np.uint32(high), np.uint32(sign)
-            bits = floats.view(np.uint32)
-            if self.rounding == "nearest":
-                natural.codes_nearest(bits, *window, target)
-            elif self.bits == 9:
-                natural.codes_random(bits, *noise.key(seed), 0, target)
-            else:
-                natural.codes_window(floats, bits, *noise.key(seed), 0, *window, target)
-            return Symbols(torch.from_numpy(target).view(code_dtype(alphabet)), alphabet)
-        rolled = seed if self.rounding == "random" else None
-        codes = natural.codes_torch(values, rolled, low, high, sign)
-        return Symbols(codes.to(code_dtype(alphabet)), alphabet)
+        target = np.empty(values.numel(), np.uint16 if self.bits == 9 else np.uint8)
+        floats = values.numpy()
+        window = np.uint32(low), np.uint32(high), np.uint32(sign)
+        bits = floats.view(np.uint32)
+        if self.rounding == "nearest":
+            natural.codes_nearest(bits, *window, target)
+        elif self.bits == 9:
+            natural.codes_random(bits, *noise.key(seed), 0, target)
+        else:
+            natural.codes_window(floats, bits, *noise.key(seed), 0, *window, target)
+        return Symbols(torch.from_numpy(target).view(code_dtype(alphabet)), alphabet)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
         """Nothing to read."""
@@ -129,10 +125,8 @@ class Natural:
         return self.decode(symbols.codes)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """The float32 numbers (k,) that ``codes`` (k,) mean, on their device."""
+        """The float32 numbers (k,) that ``codes`` (k,) mean."""
         lowest, sign = self.lowest + _BIAS, self.bits - 1
-        if codes.device.type != "cpu":
-            return natural.decode_torch(codes, lowest, sign)
         symbols = codes.contiguous().numpy().view(np.uint16 if self.bits == 9 else np.uint8)
         target = np.empty(symbols.size, np.uint32)
         natural.decode_powers(symbols, np.uint32(lowest), np.uint32(sign), target)

@@ -17,42 +17,27 @@ from compressors.bounds import Bound, contraction, neither
 from compressors.grammar import shown
 from compressors.kernels import noise, rounding, sign
 from compressors.parts import Place, Symbols
-from compressors.quantize.levels import fresh, on_cpu
+from compressors.quantize.levels import fresh
 from compressors.settings import plain
 
 
 def sign_codes(values: Tensor) -> Tensor:
     """1 where a value (k,) float32 is below zero, else 0: uint8 (k,); zeros count as plus."""
-    if values.device.type != "cpu":
-        return below_zero_torch(values)
     codes = fresh(values.numel(), torch.uint8)
     sign.below_zero(values.detach().contiguous().numpy(), codes.numpy())
     return codes
 
 
-def below_zero_torch(values: Tensor) -> Tensor:
-    """The slow, obvious twin of ``kernels.sign.sign_codes``, for any device."""
-    return (values < 0).to(torch.uint8)
-
-
 def sign_codes_with_coins(values: Tensor, seed: int) -> Tensor:
     """``sign_codes``, but a value that is zero gets a fair coin from (seed, index)."""
-    if values.device.type != "cpu":
-        return with_coins_torch(values, seed)
     codes = fresh(values.numel(), torch.uint8)
     sign.with_coins(values.detach().contiguous().numpy(), *noise.key(seed), 0, codes.numpy())
     return codes
 
 
-def with_coins_torch(values: Tensor, seed: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.sign.sign_codes_with_coins``, for any device."""
-    coins = noise.words_torch(seed, torch.arange(values.numel(), device=values.device)) >> 31
-    return torch.where(values == 0, coins.to(torch.uint8), below_zero_torch(values))
-
-
 def with_signs(magnitudes: Tensor, codes: Tensor) -> Tensor:
     """``magnitudes`` (k,) or (), float32, with the signs that ``codes`` (k,) say."""
-    if magnitudes.numel() == 1 and on_cpu(codes):  # one number for all: a table of two
+    if magnitudes.numel() == 1:  # one number for all: a table of two
         one = magnitudes.reshape(())
         values = fresh(codes.numel(), torch.float32)
         rounding.pick(torch.stack([one, -one]).numpy(), codes.numpy(), values.numpy())
@@ -158,7 +143,7 @@ class ScaledSign:
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return with_signs(side.to(codes.device), codes)
+        return with_signs(side, codes)
 
     def bound_on(self, k: int) -> Bound:
         """||v||_1^2 / (k ||v||_2^2), at least 1 / k (Karimireddy et al. 2019)."""

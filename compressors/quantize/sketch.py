@@ -60,16 +60,16 @@ class Sketch:
         """The numbers of the buckets; their means are the side information."""
         if place.k == 0:
             return Symbols(torch.zeros(0, dtype=torch.uint8, device=values.device), 1)
-        ordered = _sort(values)
+        ordered = torch.from_numpy(np.sort(values.detach().numpy()))  # ten times as fast as torch's
         below = int(torch.searchsorted(ordered, ordered.new_zeros(1)))
         low = max(round(self.buckets * below / place.k), int(below > 0))
         low = min(low, self.buckets - int(below < place.k))
         ranks = [_equal_ranks(0, below, low), _equal_ranks(below, place.k, self.buckets - low)]
         # the smallest value of each bucket that is not empty
-        edges = torch.unique(ordered[torch.cat(ranks).to(ordered.device)])
+        edges = torch.unique(ordered[torch.cat(ranks)])
         starts = torch.searchsorted(ordered, edges)
-        stops = np.append(starts.cpu().numpy(), ordered.numel())
-        sums = np.add.reduceat(ordered.cpu().numpy(), stops[:-1], dtype=np.float64)
+        stops = np.append(starts.numpy(), ordered.numel())
+        sums = np.add.reduceat(ordered.numpy(), stops[:-1], dtype=np.float64)
         means = torch.from_numpy((sums / np.diff(stops)).astype(np.float32))
         with out.span("side"):
             out.uint(means.numel() - 1, self._width)
@@ -98,19 +98,12 @@ class Sketch:
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return side.to(codes.device)[codes.int()]  # as they are, uint8 codes would be a mask
+        return side[codes.int()]  # as they are, uint8 codes would be a mask
 
     def bound_on(self, k: int) -> Bound:
         """At least 1 / k: one entry may share its bucket with all others."""
         note = "at least 1 / d: a bucket's mean; far more for spread values"
         return contraction(1 / max(k, 1), note)
-
-
-def _sort(values: Tensor) -> Tensor:
-    """The values in order; numpy sorts ten times faster than torch on the CPU."""
-    if values.device.type != "cpu":
-        return values.sort().values
-    return torch.from_numpy(np.sort(values.detach().numpy()))
 
 
 def _equal_ranks(start: int, stop: int, buckets: int) -> Tensor:

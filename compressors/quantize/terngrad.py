@@ -13,7 +13,7 @@ from compressors.bounds import Bound, neither, unbiased
 from compressors.grammar import shown
 from compressors.kernels import dither as kernel
 from compressors.parts import Place, Symbols
-from compressors.quantize.levels import bucket_norms, level_codes, nothing, on_cpu, values_of
+from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
 from compressors.settings import plain
 
 _ALPHABET = 3
@@ -66,7 +66,7 @@ class TernGrad:
         """Symbols 0, 1 and 2 for 0, -s and +s; s is the side information."""
         k = values.numel()
         if k == 0:
-            return Symbols(nothing(values, torch.uint8), _ALPHABET)
+            return Symbols(fresh(0, torch.uint8), _ALPHABET)
         values = values.contiguous()
         scale = self.scale(values)
         with out.span("side"):
@@ -107,9 +107,4 @@ def deviation(values: Tensor) -> float:
         >>> deviation(torch.tensor([3.0, 1.0]))
         1.0
     """
-    if on_cpu(values):
-        return math.sqrt(kernel.variance(values.contiguous().numpy()))
-    if bool((values == values[0]).all()):
-        return 0.0
-    wide = values.to(torch.float64)
-    return math.sqrt(float((wide - wide.mean()).square().mean()))
+    return math.sqrt(kernel.variance(values.contiguous().numpy()))

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, exact
@@ -13,25 +12,9 @@ from compressors.kernels.energy import energies
 from compressors.settings import check_share, check_whole, plain
 
 
-def energies_torch(x: Tensor, b: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.energy.energies``, for any device."""
-    n = x.numel()
-    units, width = -(-n // b), 1
-    while width < b:
-        width *= 2
-    squares = pad(x, (0, units * b - n)).view(units, b).double().square()
-    squares = pad(squares, (0, width - b))
-    while width > 1:
-        width //= 2
-        squares = squares[:, :width] + squares[:, width:]
-    return squares.flatten()
-
-
 def block_norms(x: Tensor, b: int) -> Tensor:
     """Squared L2 norms (units,) float64 of each ``b`` entries of flat ``x`` (float32)."""
     b = max(1, min(b, x.numel()))
-    if x.device.type != "cpu":
-        return energies_torch(x, b)
     return torch.from_numpy(energies(x.detach().numpy(), b))
 
 
@@ -78,7 +61,7 @@ class Blocks:
         if self.p is not None:
             k = min(k, self.count(norms.numel()))
         if k == 0:
-            return torch.empty(0, dtype=torch.int64, device=x.device), 1.0
+            return torch.empty(0, dtype=torch.int64, device="cpu"), 1.0
         order = torch.sort(norms, descending=True, stable=True).indices
         return order[:k].sort().values, 1.0
 

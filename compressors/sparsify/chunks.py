@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
@@ -21,15 +20,6 @@ def chunk_counts(p: float, size: int, n: int) -> np.ndarray:
     if remainder:
         counts[-1] = nominal_count(p, remainder)
     return counts
-
-
-def largest_of_chunks_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
-    """The slow, obvious twin of ``kernels.chunks.largest_of_chunks``, for any device."""
-    sizes = pad(x.abs(), (0, counts.size * size - x.numel())).view(-1, size)
-    order = torch.sort(sizes, dim=1, descending=True, stable=True).indices
-    rank = order.argsort(1)
-    limits = torch.from_numpy(counts).to(x.device)[:, None]
-    return ((rank < limits) & (sizes > 0)).flatten().nonzero().flatten()
 
 
 @dataclass(frozen=True)
@@ -77,8 +67,6 @@ class ChunkTopK:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
         counts = chunk_counts(self.p, self.size, x.numel())
-        if x.device.type != "cpu":
-            return largest_of_chunks_torch(x, self.size, counts), 1.0
         positions = np.empty(int(counts.sum()), np.int64)
         size = min(self.size, max(1, x.numel()))
         taken = kernel.largest_of_chunks(x.detach().numpy(), size, counts, positions)

@@ -15,27 +15,16 @@ from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, unbiased
 from compressors.grammar import shown
 from compressors.kernels import sample
-from compressors.kernels.noise import words_torch
 from compressors.settings import check_share, plain
 
 _WORDS = 2**32  # how many noise words there are
 
 
-def drawn_torch(n: int, k: int, seed: int, device: torch.device) -> Tensor:
-    """The slow, obvious twin of ``kernels.sample.smallest``, for any device."""
-    places = torch.arange(n, device=device)
-    keys = words_torch(seed, places) << 31 | places
-    least = torch.topk(keys, min(k, n), largest=False).values
-    return (least & (2**31 - 1)).sort().values
-
-
-def drawn(n: int, k: int, seed: int, device: torch.device) -> Tensor:
+def drawn(n: int, k: int, seed: int) -> Tensor:
     """Sorted int64 places (k,) of 0..n-1, without replacement, every subset as likely as any.
 
     Those with the smallest noise words of ``seed``; n lies below 2**31.
     """
-    if device.type != "cpu":
-        return drawn_torch(n, k, seed, device)
     return torch.from_numpy(sample.smallest(n, k, seed))
 
 
@@ -77,14 +66,14 @@ class RandK:
         """k = max(1, round(p n))."""
         return nominal_count(self.p, n)
 
-    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
-        return drawn(n, self.count(n), seed, device)
+    def places(self, n: int, seed: int) -> Tensor:
+        return drawn(n, self.count(n), seed)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the values of ``x`` do not matter."""
         n = x.numel()
         scale = n / self.count(n) if self.scaled and n else 1.0
-        return self.places(n, seed, x.device), scale
+        return self.places(n, seed), scale
 
     def kept_of(self, d: int) -> Sparsity:
         """omega = d / k - 1 scaled, delta = k / d plain."""
@@ -134,15 +123,12 @@ class Bernoulli:
         """The expected number, rounded; the true one differs."""
         return nominal_count(self.q, n)
 
-    def places(self, n: int, seed: int, device: torch.device) -> Tensor:
-        if device.type == "cpu":
-            return torch.from_numpy(sample.up_to(n, self._below - 1, seed))
-        words = words_torch(seed, torch.arange(n, device=device))
-        return (words < self._below).nonzero().flatten()
+    def places(self, n: int, seed: int) -> Tensor:
+        return torch.from_numpy(sample.up_to(n, self._below - 1, seed))
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the values of ``x`` do not matter."""
-        return self.places(x.numel(), seed, x.device), _WORDS / self._below if self.scaled else 1.0
+        return self.places(x.numel(), seed), _WORDS / self._below if self.scaled else 1.0
 
     def kept_of(self, d: int) -> Sparsity:
         """omega = 1 / q - 1 scaled (S_q of Horváth et al. 2022), delta = q plain."""

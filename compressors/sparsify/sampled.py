@@ -2,12 +2,12 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.kernels import select
-from compressors.kernels.noise import words_torch
-from compressors.sparsify.largest import keys_torch, largest_torch
+from compressors.kernels.noise import words
 
 LEAST = 25  # survivors expected in a sample: the number sent is k within 1 / sqrt(25), one sigma
 MAX_OVERSHOOT = 2  # times k: more are never sent
@@ -31,8 +31,8 @@ def sampled_threshold(x: Tensor, p: float, size: int, seed: int) -> Tensor:
     Noise word w means entry floor(w n / 2**32): no entry is likelier than another by more
     than n / 2**32.
     """
-    drawn = words_torch(seed, torch.arange(size, device=x.device))
-    keys = keys_torch(x[drawn * x.numel() >> 32], select.MAGNITUDE)
+    drawn = torch.from_numpy(words(seed, np.arange(size)).astype(np.int64))
+    keys = x[drawn * x.numel() >> 32].view(torch.int32) & 0x7FFFFFFF
     return torch.topk(keys, max(1, round(p * size))).values[-1]
 
 
@@ -41,18 +41,7 @@ def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
 
     No zero is among them.
     """
-    if x.device.type != "cpu":
-        return above_sampled_torch(x, k, threshold)
     indices, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
     if indices.size > MAX_OVERSHOOT * k:
         return torch.from_numpy(select.largest_of(indices, keys, k).copy())
     return torch.from_numpy(indices.copy())
-
-
-def above_sampled_torch(x: Tensor, k: int, threshold: Tensor) -> Tensor:
-    """The slow, obvious twin of the compiled way, for any device."""
-    key = keys_torch(x, select.MAGNITUDE)
-    indices = ((key >= threshold) & (key > 0)).nonzero().flatten()
-    if indices.numel() > MAX_OVERSHOOT * k:
-        return largest_torch(x, k, select.MAGNITUDE)
-    return indices

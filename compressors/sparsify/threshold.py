@@ -11,7 +11,6 @@ from compressors.bounds import Sparsity, exact, neither
 from compressors.grammar import shown
 from compressors.kernels import select
 from compressors.settings import plain
-from compressors.sparsify.largest import keys_torch
 
 _ZERO = 2.0**-150  # at most this becomes zero as a float32
 _INFINITE = 2.0**128 - 2.0**103  # and this infinity
@@ -28,9 +27,6 @@ def reaching(x: Tensor, magnitude: float) -> Tensor:
         floor = round(magnitude * _DENORMALS)
     else:
         floor = int(np.float32(magnitude).view(np.int32))
-    if x.device.type != "cpu":
-        key = keys_torch(x, select.MAGNITUDE)
-        return ((key >= floor) & (key > 0)).nonzero().flatten()
     indices, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
     return torch.from_numpy(indices.copy())
 

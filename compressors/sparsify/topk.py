@@ -12,11 +12,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import mean, nominal_count
+from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.settings import check_share, plain
-from compressors.sparsify.largest import largest, largest_torch
 from compressors.sparsify.sampled import (
     MAX_OVERSHOOT,
     above_sampled,
@@ -25,13 +24,13 @@ from compressors.sparsify.sampled import (
 )
 
 
-def one_sided_torch(x: Tensor, k: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.select.one_sided``, for any device."""
-    high = largest_torch(x, k, select.POSITIVE)
-    low = largest_torch(x, k, select.NEGATIVE)
-    if low.numel() == 0 or (high.numel() and mean(x[high]) >= -mean(x[low])):
-        return high
-    return low
+def largest(x: Tensor, k: int, side: int) -> Tensor:
+    """Sorted indices of the ``k`` entries of flat ``x`` (float32) with the largest key.
+
+    ``side``: ``select.MAGNITUDE`` |x|, ``select.POSITIVE`` x, ``select.NEGATIVE`` -x.
+    Entries whose key is not above zero are left out.
+    """
+    return torch.from_numpy(select.select_largest(x.detach().numpy(), k, side))
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,6 @@ class OneSided:
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
         k = self.count(x.numel())
-        if x.device.type != "cpu":
-            return one_sided_torch(x, k), 1.0
         return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
 
     def kept_of(self, d: int) -> Sparsity:

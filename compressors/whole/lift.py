@@ -123,7 +123,7 @@ class Flat:
         bits.places = None
         joined = self.codec.read(bits, first.new_empty(total), tensor_seed(seed, 0))
         if bits.places is not None:
-            bits.sent |= counts(bits.places.cpu().numpy(), template)
+            bits.sent |= counts(bits.places.numpy(), template)
         parts = joined.split([x.numel() for x in template.values()])
         return {n: part.view(x.shape) for (n, x), part in zip(template.items(), parts, strict=True)}
 

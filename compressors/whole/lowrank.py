@@ -75,7 +75,7 @@ class LowRank:
                 room = self.rank, _sides(x.shape)[1]
                 words = noise.words(tensor_seed(_SEED, ordinal), np.arange(room[0] * room[1]))
                 uniform = (words.astype(np.float64) / 2.0**31 - 1.0).astype(np.float32)
-                state[f"q/{name}"] = torch.from_numpy(uniform).view(room).to(x.device)
+                state[f"q/{name}"] = torch.from_numpy(uniform).view(room)
         return state
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
@@ -94,14 +94,14 @@ class LowRank:
             for name, x in update.items():
                 x = x.detach()
                 if not self._pays(x.shape):
-                    out.float32s(x.cpu().numpy())
+                    out.float32s(x.numpy())
                     sent[name] = SentTensor(x, ALL, x.shape)
                     continue
                 p, q, after[f"q/{name}"] = iterate(
                     x.reshape(x.shape[0], -1).contiguous(), starts[name]
                 )
-                out.float32s(p.cpu().numpy())
-                out.float32s(q.cpu().numpy())
+                out.float32s(p.numpy())
+                out.float32s(q.numpy())
                 sent[name] = SentTensor(product(p, q).view(x.shape), ALL, x.shape)
         return sent, after
 
@@ -112,8 +112,7 @@ class LowRank:
                 pays = self._pays(x.shape)
                 shapes = [(self.rank, n) for n in _sides(x.shape)] if pays else [tuple(x.shape)]
                 parts = [
-                    torch.from_numpy(bits.float32s(prod(shape))).view(shape).to(x.device)
-                    for shape in shapes
+                    torch.from_numpy(bits.float32s(prod(shape))).view(shape) for shape in shapes
                 ]
                 update[name] = product(*parts).view(x.shape) if pays else parts[0]
         return update
@@ -137,7 +136,7 @@ def iterate(matrix: Tensor, guess: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     ``matrix`` (n, m) is divided by its largest magnitude first, so that no sum overflows on the
     way to P; the next guess has rows of largest magnitude 1, as only their span matters.
     """
-    with torch.autocast(matrix.device.type, enabled=False):  # a caller's would round the products
+    with torch.autocast("cpu", enabled=False):  # a caller's would round the products
         return _iterate(matrix, guess)
 
 

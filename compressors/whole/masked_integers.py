@@ -145,7 +145,7 @@ class MaskedIntegers:
             if mask.shape != integers.shape:
                 entries = tuple(mask.shape)
                 raise UpdateError(f"secagg: a mask of {entries} entries for {len(integers)}")
-            integers += mask.cpu().numpy()
+            integers += mask.numpy()
         if integers.size:
             with out.span("header"):
                 out.uint(int(mask is not None), 1)
@@ -158,7 +158,7 @@ class MaskedIntegers:
             return {name: SentTensor(x, ALL, x.shape) for name, x in decoded.items()}, {}
         sent = {}
         for (name, x), indices in zip(decoded.items(), split_places(places, update), strict=True):
-            where = torch.from_numpy(indices).to(x.device)
+            where = torch.from_numpy(indices)
             sent[name] = SentTensor(x.flatten()[where], where, x.shape)
         return sent, {}
 
@@ -203,7 +203,7 @@ class MaskedIntegers:
         flat[self.places(round_seed, entries)] = signed * self.step / clients * scale
         parts = torch.from_numpy(flat).split([x.numel() for x in template.values()])
         return {
-            name: part.view(x.shape).to(x.device)
+            name: part.view(x.shape)
             for (name, x), part in zip(template.items(), parts, strict=True)
         }
 
@@ -218,7 +218,7 @@ class MaskedMessage(NamedTuple):
 
 def flattened(update: Tensors) -> np.ndarray:
     """The entries of all tensors one after the other, in float64."""
-    parts = [x.detach().cpu().double().flatten().numpy() for x in update.values()]
+    parts = [x.detach().double().flatten().numpy() for x in update.values()]
     return np.concatenate([np.zeros(0), *parts])
 
 

@@ -139,7 +139,7 @@ class Pipeline:
         return self.sparsify.weigh if isinstance(self.sparsify, Weighted) else None
 
     @cached_property
-    def _places(self) -> Callable[[int, int, torch.device], Tensor] | None:
+    def _places(self) -> Callable[[int, int], Tensor] | None:
         """What draws the positions that the receiver draws too; None where they are written."""
         drawn = isinstance(self.sparsify, Seeded) and self.sparsify.needs_seed
         return getattr(self.sparsify, "places", None) if drawn else None
@@ -158,7 +158,7 @@ class Pipeline:
         with out.span("side"):  # a quantizer may open the span itself, the inner one counts
             symbols = self.quantize.quantize(values, place, out, rounding)
         if self._foreign:
-            check_symbols(self.quantize, symbols, place.k, flat.device)
+            check_symbols(self.quantize, symbols, place.k)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
         decoded = self.quantize.dequantize(symbols, place, rounding)
@@ -179,7 +179,7 @@ class Pipeline:
         selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
         if self._foreign:
             check_count(self.sparsify, self.sparsify.count(units), units)
-            check_selected(self.sparsify, selected, units, flat.device)
+            check_selected(self.sparsify, selected, units)
         chosen, scale = selected
         written = None  # entries, where their values travel for other positions
         if self.writes_positions:
@@ -189,12 +189,12 @@ class Pipeline:
                 if not as_counted:
                     out.gamma(chosen.numel() + 1)
             with out.span("positions"):
-                rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
+                rebuilt = self.positions.write_positions(chosen.numpy(), units, out, seed)
             if self._foreign:
                 check_rebuilt(self.positions, rebuilt, units)
             if getattr(self.positions, "shifts", False):  # see ``Lossy``
                 written = chosen
-            chosen = torch.from_numpy(rebuilt).to(flat.device)
+            chosen = torch.from_numpy(rebuilt)
         indices = _entries(chosen, unit, n)
         values = flat.index_select(0, indices if written is None else written)
         if self._weigh is not None:
@@ -212,19 +212,19 @@ class Pipeline:
             return torch.zeros_like(template)
         n, indices = template.numel(), None
         if self._places is not None:
-            indices = self._places(n, tensor_seed(seed, _SELECT), template.device)
+            indices = self._places(n, tensor_seed(seed, _SELECT))
         elif not self._dense:
             unit = self.sparsify.unit
             units = -(-n // unit)
             k = self.read_count(bits, units)
             with bits.span("positions"):
                 chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
-            indices = _entries(chosen.to(template.device), unit, n)
+            indices = _entries(chosen, unit, n)
         place = Place(indices, template.shape)
         with bits.span("side"):
             alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
-            codes = self.symbols.read_symbols(bits, place.k, alphabet, template.device)
+            codes = self.symbols.read_symbols(bits, place.k, alphabet)
         symbols = Symbols(codes, alphabet, side)
         values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         bits.places = place.indices

@@ -67,7 +67,7 @@ class Projections:
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         numbers = np.empty(self.k, np.float32)
-        values = x.detach().reshape(-1).cpu().contiguous().numpy()
+        values = x.detach().reshape(-1).contiguous().numpy()
         kernel.project(values, *self._keys(seed), numbers)
         out.float32s(numbers)
         return SentTensor(self._spread(numbers, x, seed), ALL, x.shape)
@@ -87,11 +87,11 @@ class Projections:
         return np.ascontiguousarray(keys[:, 0]), np.ascontiguousarray(keys[:, 1])
 
     def _spread(self, numbers: np.ndarray, template: Tensor, seed: int) -> Tensor:
-        """What the numbers stand for, in the shape and on the device of ``template``."""
+        """What the numbers stand for, in the shape of ``template``."""
         values = np.empty(template.numel(), np.float32)
         over = self.k if self.scaled else self.k + values.size - 1
         kernel.spread_directions(numbers, *self._keys(seed), 1 / over, values)
-        return torch.from_numpy(values).view(template.shape).to(template.device)
+        return torch.from_numpy(values).view(template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """Signs have fourth moments of 1: E||z<z, x>||^2 = d ||x||^2, and k of them average."""

@@ -32,13 +32,13 @@ class Raw:
         out.reserve(sum(32 * x.numel() for x in update.values()))
         with out.span("values"):
             for x in update.values():
-                out.float32s(x.detach().cpu().numpy())
+                out.float32s(x.detach().numpy())
         return {name: SentTensor(x.detach(), ALL, x.shape) for name, x in update.items()}, state
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         with bits.span("values"):
             return {
-                name: torch.from_numpy(bits.float32s(x.numel())).view(x.shape).to(x.device)
+                name: torch.from_numpy(bits.float32s(x.numel())).view(x.shape)
                 for name, x in template.items()
             }
 

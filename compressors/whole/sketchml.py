@@ -146,11 +146,11 @@ class SketchML:
         k = chosen.numel()
         with out.span("header"):
             out.gamma(k + 1)
-        values, place = flat[chosen].cpu(), Place(None, torch.Size([k]))
+        values, place = flat[chosen], Place(None, torch.Size([k]))
         symbols = Sketch(self.buckets).quantize(values, place, out, 0)
         if k == 0:
-            return SentTensor(values.to(x.device), chosen, x.shape)
-        keys, codes = chosen.cpu().numpy(), symbols.codes.numpy().astype(np.int64)
+            return SentTensor(values, chosen, x.shape)
+        keys, codes = chosen.numpy(), symbols.codes.numpy().astype(np.int64)
         means = symbols.side.numpy()
         buckets = np.empty(k, np.int64)
         groups = self._groups(means)
@@ -167,7 +167,7 @@ class SketchML:
             with out.span("values"):
                 write_table(cells, size, out)
             buckets[members] = _buckets(cells, group_keys, group, seed)
-        return SentTensor(torch.from_numpy(means[buckets]).to(x.device), chosen, x.shape)
+        return SentTensor(torch.from_numpy(means[buckets]), chosen, x.shape)
 
     def _groups(self, means: np.ndarray) -> list[_Group]:
         """The groups of buckets with these means: each sign has its share, at least one."""
@@ -208,8 +208,8 @@ class SketchML:
             left -= count
         all_keys = np.concatenate(keys)
         order = np.argsort(all_keys, kind="stable")
-        indices = torch.from_numpy(check_sorted(all_keys[order], n)).to(template.device)
-        values = torch.from_numpy(np.concatenate(values_of_groups)[order]).to(template.device)
+        indices = torch.from_numpy(check_sorted(all_keys[order], n))
+        values = torch.from_numpy(np.concatenate(values_of_groups)[order])
         bits.places = indices
         return scatter(values, indices, template.shape)
 

@@ -59,7 +59,7 @@ class ThreeLC:
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
-        flat = x.detach().reshape(-1).cpu().numpy()
+        flat = x.detach().reshape(-1).numpy()
         largest = min(float(np.abs(flat).max()) * self.sparsity, LARGEST)
         magnitude = np.array([largest], np.float32)
         with out.span("side"):
@@ -96,7 +96,7 @@ class ThreeLC:
 
 
 def _decoded(trits: np.ndarray, magnitude: np.ndarray, template: Tensor) -> Tensor:
-    """The entries that the symbols mean, shaped and placed like ``template``."""
+    """The entries that the symbols mean, shaped like ``template``."""
     table = np.concatenate((-magnitude, np.zeros(1, np.float32), magnitude))
     entries = table[trits[: template.numel()]]
-    return torch.from_numpy(entries).to(template.device).view(template.shape)
+    return torch.from_numpy(entries).view(template.shape)

@@ -50,13 +50,13 @@ class ZerosApart:
         rest = (codes[torch.from_numpy(places)] - 1).to(code_dtype(alphabet - 1))
         self.symbols.write_symbols(rest, alphabet - 1, out)
 
-    def read_symbols(self, bits: BitReader, k: int, alphabet: int, device: torch.device) -> Tensor:
+    def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         count = bits.gamma() - 1
         if count > k:
             raise PayloadError(f"{count} symbols are not zero, of {k}")
         places = self.positions.read_positions(bits, k, count, 0)
-        codes = torch.zeros(k, dtype=code_dtype(alphabet), device=device)
-        rest = self.symbols.read_symbols(bits, count, alphabet - 1, device)
+        codes = torch.zeros(k, dtype=code_dtype(alphabet))
+        rest = self.symbols.read_symbols(bits, count, alphabet - 1)
         codes[torch.from_numpy(places)] = rest.to(codes.dtype) + 1
         return codes
 
@@ -101,9 +101,9 @@ def measure(code: SymbolCode, recording: Recording, repeats: int) -> Cost:
         for codes in recording.codes:
             code.write_symbols(codes, recording.alphabet, out)
         middle = time.perf_counter()
-        reader, device = BitReader(out.to_bytes()), torch.device("cpu")
+        reader = BitReader(out.to_bytes())
         got = [
-            code.read_symbols(reader, codes.numel(), recording.alphabet, device)
+            code.read_symbols(reader, codes.numel(), recording.alphabet)
             for codes in recording.codes
         ]
         end = time.perf_counter()

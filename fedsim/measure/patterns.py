@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, UpdateError
@@ -76,7 +75,7 @@ class SymbolsSent:
 
     def read(self, code: Any, bits: BitReader, seed: int) -> Tensor:
         """The data that ``code`` decodes."""
-        codes: Tensor = code.read_symbols(bits, self.count, self.alphabet, torch.device("cpu"))
+        codes: Tensor = code.read_symbols(bits, self.count, self.alphabet)
         return codes
 
 

@@ -136,7 +136,7 @@ def _triton(name: str) -> MachinePart:
         return MachinePart(name, f"{installed}; nothing to do without a GPU")
     reason = cause(torch.device("cuda"))
     if reason:
-        mend = "mend that, for messages go through the host until then: Triton 3.4 or newer, which "
+        mend = "mend that: until then the CPU makes all messages. Triton 3.4 or newer, which "
         mend += "torch's CUDA builds bring, needs a C compiler and TRITON_INTERPRET unset"
         return MachinePart(name, f"{installed}, does not work: {reason}", mend)
     return MachinePart(name, f"{installed}, a kernel runs")

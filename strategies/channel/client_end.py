@@ -261,7 +261,7 @@ class ClientEnd:
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
         """The message that carries ``update``, and what the client remembers from now on."""
-        before = placed(delivery.ack.uplink, self.template) or None
+        before = delivery.ack.uplink or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         uplink = tied(self.uplink, delivery.settings)
         packet, after, seconds = yield Upload(uplink, update, before, seed)

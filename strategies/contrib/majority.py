@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -83,7 +84,8 @@ def vote(updates: Sequence[Tensors], seed: int, round_number: int) -> dict[str, 
             ahead += torch.where(votes > 0, 1, -1)
         flat = ahead.flatten()
         ties = (flat == 0).nonzero().flatten()
-        flat[ties] = 1 - 2 * (noise.words_torch(tensor_seed(seed, i), ties) >> 31).int()
+        coins = noise.words(tensor_seed(seed, i), ties.numpy()) >> np.uint32(31)
+        flat[ties] = 1 - 2 * torch.from_numpy(coins.astype(np.int32))
         voted[name] = torch.where(ahead > 0, magnitude, -magnitude)
     return voted
 

@@ -10,7 +10,6 @@ from compressors import CATALOGUE, BitWriter, PartError, compress, decompress, p
 from compressors.kernels import select
 from compressors.kernels.compact import rises
 from compressors.kernels.sign import signs
-from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.threshold import reaching
 from tests.support.generators import METHODS, same_bits, whole_numbers
 
@@ -61,7 +60,6 @@ def test_zeros_and_padding_are_never_selected(flushing: None, n: int, side: int)
     for x in (np.zeros(n, np.float32), np.full(n, -0.0, np.float32)):
         assert select.select_largest(x, n, side).size == 0
         assert select.at_least(x, 0, side)[0].size == 0
-        assert largest_torch(torch.from_numpy(x), n, side).numel() == 0
     x = np.zeros(n, np.float32)
     x[-1] = -1.0 if side == select.NEGATIVE else 1.0
     assert select.select_largest(x, n, side).tolist() == [n - 1]

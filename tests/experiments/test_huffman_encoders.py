@@ -87,7 +87,7 @@ def test_more_symbols_than_there_is_room_for_are_refused(encoders: Any) -> None:
     out.gamma(4 + 1)
     code = encoders.ZerosApart(EliasOmega(), Fixed())
     with pytest.raises(PayloadError, match="4 symbols are not zero, of 3"):
-        code.read_symbols(BitReader(out.to_bytes()), 3, 3, torch.device("cpu"))
+        code.read_symbols(BitReader(out.to_bytes()), 3, 3)
 
 
 @pytest.mark.parametrize("name", ["RD", "TQ", "CNat"])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.optim import SGD
@@ -201,11 +202,11 @@ def test_ties_of_a_vote_by_their_coins(monkeypatch: pytest.MonkeyPatch) -> None:
     on the others."""
     seen = []
 
-    def coins(seed: int, places: torch.Tensor) -> torch.Tensor:
+    def coins(seed: int, places: np.ndarray) -> np.ndarray:
         seen.append(places.tolist())
-        return torch.tensor([0, 2**31])
+        return np.array([0, 2**31], np.uint32)
 
-    monkeypatch.setattr(majority.noise, "words_torch", coins)
+    monkeypatch.setattr(majority.noise, "words", coins)
     ups = {
         0: up(0.5, 0.5, 0.5, -0.5),
         1: up(0.5, 0.5, -0.5, -0.5),

@@ -143,7 +143,7 @@ def symbol_cases(code: SymbolCode) -> list[Case]:
 def _symbol_reader(code: SymbolCode, k: int, alphabet: int) -> Callable[[bytes], None]:
     def read(payload: bytes) -> None:
         bits = BitReader(payload)
-        codes = code.read_symbols(bits, k, alphabet, torch.device("cpu"))
+        codes = code.read_symbols(bits, k, alphabet)
         assert codes.shape == (k,) and codes.dtype == code_dtype(alphabet)
         assert k == 0 or int(unsigned(codes).max()) < alphabet
         assert bits.position <= bits.end
@@ -172,7 +172,7 @@ def _value_reader(quantizer: Quantizer, place: Place) -> Callable[[bytes], None]
     def read(payload: bytes) -> None:
         bits = BitReader(payload)
         alphabet, side = quantizer.read_side(bits, place)
-        codes = Fixed().read_symbols(bits, place.k, alphabet, torch.device("cpu"))
+        codes = Fixed().read_symbols(bits, place.k, alphabet)
         values = quantizer.dequantize(Symbols(codes, alphabet, side), place, 7)
         assert values.shape == (place.k,) and values.dtype == torch.float32
         bits.finish()

@@ -119,7 +119,7 @@ def _as_whole(x: Tensor) -> Tensor:
 def residual(state: State, name: str, template: Tensor) -> Tensor:
     """What the memory keeps of tensor ``name``: zero where the method keeps nothing of it."""
     kept = [x for key, x in state.items() if f"/{key}".endswith(f"/residual/{name}")]
-    return kept[0] if kept else torch.zeros_like(template)
+    return kept[0].to(template.device) if kept else torch.zeros_like(template)
 
 
 def decoded(method: str, payload: bytes, template: Tensors) -> dict[str, Tensor]:

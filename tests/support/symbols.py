@@ -26,7 +26,7 @@ def round_trip(code: SymbolCode, numbers: Any, alphabet: int, before: str = "") 
     code.write_symbols(symbols, alphabet, out)
     bits = BitReader(out.to_bytes())
     bits.uint(len(before))
-    got = code.read_symbols(bits, symbols.numel(), alphabet, symbols.device)
+    got = code.read_symbols(bits, symbols.numel(), alphabet)
     assert got.dtype == symbols.dtype
     assert torch.equal(got, symbols)
     assert bits.position == out.position

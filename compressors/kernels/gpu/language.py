@@ -10,7 +10,7 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
-except ImportError:  # the machine has no kernels for a GPU, and torch's operations do the work
+except ImportError:  # the machine has no kernels for a GPU, and the CPU does the work
     triton = tl = None
 
 __all__ = ["constexpr", "interpreted", "jit", "launch", "present", "tl"]

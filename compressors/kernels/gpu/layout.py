@@ -157,7 +157,7 @@ def send(x: Tensor, device: torch.device) -> Tensor:
 def fetch(*tensors: Tensor) -> list[np.ndarray]:
     """The tensors' values on the host: the one place where the host waits for the device."""
     if tensors[0].device.type != "cuda":
-        return [x.numpy().copy() for x in tensors]
+        return [x.to("cpu", copy=True).numpy() for x in tensors]
     copies = [torch.empty(x.shape, dtype=x.dtype, device="cpu", pin_memory=True) for x in tensors]
     for copy, x in zip(copies, tensors, strict=True):
         copy.copy_(x, non_blocking=True)

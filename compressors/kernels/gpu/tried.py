@@ -46,12 +46,12 @@ def cause(device: torch.device) -> str:
 @lru_cache(maxsize=64)
 def works(device: torch.device) -> bool:
     """Whether kernels run on ``device``; where they do not, one warning says why."""
-    if not present():  # nothing is wrong: torch's operations do the work
+    if not present():  # nothing is wrong: the CPU does the work
         return False
     if reason := cause(device):
         warnings.warn(
-            f"Triton does not work on {device} ({reason}): messages of updates there are made "
-            "through the host, where the last bit of a sum may differ",
+            f"Triton does not work on {device} ({reason}): the CPU makes the messages of updates "
+            "there, with the same bytes",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -110,7 +110,7 @@ class AdaComp:
         with bits.span("side"):
             magnitude = torch.from_numpy(bits.float32s(1))[0].to(template.device)
         with bits.span("values"):
-            codes = Fixed().read_symbols(bits, places.size, 2, template.device)
+            codes = Fixed().read_symbols(bits, places.size, 2)
         return scatter(with_signs(magnitude, codes), chosen, template.shape)
 
     def bound_on(self, d: int) -> Bound:

@@ -83,7 +83,7 @@ class SZ:
         if not 0 <= limit <= 3.1e38:
             raise PayloadError(f"sz: the bound {limit:g} is none that is written")
         with bits.span("values"):
-            symbols = Ans().read_symbols(bits, n, _ALPHABET, torch.device("cpu")).numpy()
+            symbols = Ans().read_symbols(bits, n, _ALPHABET).numpy()
             raw = bits.float32s(int(np.count_nonzero(symbols == 0)))
         done = np.empty(_sides(template), np.float32)
         _decode(symbols.reshape(done.shape), raw, limit, _MIDDLE, done)

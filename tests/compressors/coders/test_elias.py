@@ -88,7 +88,7 @@ def test_symbols_at_any_bit(code, alphabet: int, data: st.DataObject) -> None:
     assert bits == "".join(CODES[code](v + 1) for v in numbers)
     reader = BitReader(out.to_bytes())
     reader.uints(len(before), 1)
-    got = code.read_symbols(reader, len(numbers), alphabet, torch.device("cpu"))
+    got = code.read_symbols(reader, len(numbers), alphabet)
     assert got.dtype == codes.dtype
     assert torch.equal(got, codes)
     assert reader.position == out.position
@@ -100,10 +100,10 @@ def test_a_symbol_outside_the_alphabet(code) -> None:
     for v, ok in ((5, True), (6, False)):
         reader = BitReader(from_bits(CODES[code](v)))
         if ok:
-            assert code.read_symbols(reader, 1, 5, torch.device("cpu")).tolist() == [4]
+            assert code.read_symbols(reader, 1, 5).tolist() == [4]
         else:
             with pytest.raises(PayloadError, match="outside an alphabet of 5"):
-                code.read_symbols(reader, 1, 5, torch.device("cpu"))
+                code.read_symbols(reader, 1, 5)
 
 
 @every_code

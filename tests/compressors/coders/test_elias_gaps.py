@@ -39,7 +39,7 @@ def test_symbols_are_those_of_the_slow_coder(alphabet: int) -> None:
 def test_wrong_bits_are_refused(bits: str) -> None:
     """Cut codes, gaps past the end of 2 entries, and levels outside an alphabet of 3."""
     with pytest.raises(PayloadError, match="elias_gaps: codes run past"):
-        EliasGaps().read_symbols(BitReader(from_bits(bits)), 2, 3, torch.device("cpu"))
+        EliasGaps().read_symbols(BitReader(from_bits(bits)), 2, 3)
 
 
 @pytest.mark.parametrize("levels", [1, 4, 16])

@@ -91,7 +91,7 @@ def test_symbols_at_any_bit(alphabet: int, data: st.DataObject) -> None:
     assert to_bits(out.to_bytes())[len(before) : out.position] == of_symbols(numbers, alphabet)
     reader = BitReader(out.to_bytes())
     reader.uints(len(before), 1)
-    got = RunLength().read_symbols(reader, len(numbers), alphabet, CPU)
+    got = RunLength().read_symbols(reader, len(numbers), alphabet)
     assert got.dtype == codes.dtype
     assert torch.equal(got, codes)
     assert reader.position == out.position
@@ -103,7 +103,7 @@ def test_one_distinct_symbol_a_million_times() -> None:
     out = BitWriter()
     RunLength().write_symbols(codes, 256, out)
     assert out.position == 39 + 8
-    got = RunLength().read_symbols(BitReader(out.to_bytes()), 10**6, 256, CPU)
+    got = RunLength().read_symbols(BitReader(out.to_bytes()), 10**6, 256)
     assert torch.equal(got, codes)
 
 
@@ -133,7 +133,7 @@ def test_runs_that_do_not_fit(bits: str, k: int, why: str) -> None:
 )
 def test_pairs_that_do_not_fit(bits: str, k: int) -> None:
     with pytest.raises(PayloadError):
-        RunLength().read_symbols(BitReader(from_bits(bits)), k, 3, CPU)
+        RunLength().read_symbols(BitReader(from_bits(bits)), k, 3)
 
 
 def test_few_bits_take_no_memory_before_they_are_checked() -> None:
@@ -141,13 +141,13 @@ def test_few_bits_take_no_memory_before_they_are_checked() -> None:
     with pytest.raises(PayloadError):  # loads what is compiled, which takes memory once
         RunLength().read_positions(BitReader(bytes(20)), 2 * k, k, 0)
     with pytest.raises(PayloadError):
-        RunLength().read_symbols(BitReader(bytes(20)), k, 9, CPU)
+        RunLength().read_symbols(BitReader(bytes(20)), k, 9)
     for payload in (bytes(20), b"\xff" * 20, from_bits("1" + gamma_word(k // 2))):
         tracemalloc.start()
         with pytest.raises(PayloadError):
             RunLength().read_positions(BitReader(payload), 2 * k, k, 0)
         with pytest.raises(PayloadError):
-            RunLength().read_symbols(BitReader(payload), k, 9, CPU)
+            RunLength().read_symbols(BitReader(payload), k, 9)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 1 << 16

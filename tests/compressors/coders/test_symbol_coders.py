@@ -81,7 +81,7 @@ def read(code: SymbolCode, payload: bytes, k: int, alphabet: int) -> bool:
     """Whether a payload was read; then its k symbols lie within the alphabet."""
     bits = BitReader(payload)
     try:
-        found = code.read_symbols(bits, k, alphabet, CPU)
+        found = code.read_symbols(bits, k, alphabet)
     except PayloadError:
         return False
     assert found.shape == (k,) and bits.position <= bits.end

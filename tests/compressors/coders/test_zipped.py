@@ -5,7 +5,6 @@ import zlib
 
 import numpy as np
 import pytest
-import torch
 import zstandard
 
 from compressors import BitReader, BitWriter, Deflate, PayloadError, Zstd, parse
@@ -36,7 +35,7 @@ def stream(data: bytes, size: int | None = None) -> BitReader:
 
 def read(bits: BitReader, k: int, alphabet: int = 256, code=None) -> list[int]:
     code = code or Deflate()
-    return code.read_symbols(bits, k, alphabet, torch.device("cpu")).tolist()
+    return code.read_symbols(bits, k, alphabet).tolist()
 
 
 def test_the_bytes_are_the_narrowest_little_end_first() -> None:

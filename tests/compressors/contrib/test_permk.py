@@ -25,7 +25,7 @@ def test_parts_are_stretches_of_one_order(n: int, parts: int) -> None:
     for part in range(parts):
         wanted = sorted(order[part * n // parts : (part + 1) * n // parts])
         one = _Part(5, part, parts)
-        assert one.places(n, 0, torch.device("cpu")).tolist() == wanted
+        assert one.places(n, 0).tolist() == wanted
         assert one.count(n) == len(wanted)
 
 

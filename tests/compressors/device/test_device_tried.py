@@ -52,8 +52,7 @@ def test_a_kernel_that_raises_leaves_the_work_to_the_host(
     (said,) = (str(one.message) for one in told)
     assert said == (
         f"Triton does not work on {UPDATE['w'].device} (RuntimeError: Failed to find C compiler. "
-        "Please specify via CC): messages of updates there are made through the host, where the "
-        "last bit of a sum may differ"
+        "Please specify via CC): the CPU makes the messages of updates there, with the same bytes"
     )
 
 

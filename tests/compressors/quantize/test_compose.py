@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from compressors import (
     text,
 )
 from compressors.base import tensor_seed
-from compressors.kernels.noise import words_torch
+from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols
 from tests.support.generators import whole_numbers
 
@@ -107,7 +108,7 @@ class Kept:
     q: float = 0.25
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
-        stays = words_torch(seed, torch.arange(values.numel())) < self.q * 2**32
+        stays = torch.from_numpy(words(seed, np.arange(values.numel())) < self.q * 2**32)
         return Symbols((values / self.q * stays).view(torch.int32), 1 << 32)
 
     def read_side(self, bits, place: Place):

@@ -8,12 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import BitWriter, Dither, compress, decompress, parse, text
-from compressors.contrib import cint
+from compressors import BitWriter, Dither, compress, parse, text
 from compressors.kernels.noise import words
 from compressors.parts import Place
-from compressors.quantize import grid, terngrad
-from compressors.quantize import levels as levels_module
 from compressors.quantize.levels import bucket_norms, level_codes
 
 LARGEST = torch.finfo(torch.float32).max
@@ -69,45 +66,6 @@ def test_natural_levels_against_the_definition(levels: int) -> None:
     above = [2.0**j for j in range(1 - levels, 1)]
     slow = slow_symbols(x.numpy(), float(norm[0]), [0.0, *above], True, 9)
     assert (codes == slow).all()
-
-
-TORCH_WAY = [
-    "qsgd(7)",
-    "qsgd(200, 33)",
-    "natural_dither(5, inf)",
-    "natural_dither(8)",
-    "terngrad",
-    "dither(3, 1, natural, 10, cnat)",
-    "terngrad(none)",
-    "minmax(1)",
-    "minmax(6)",
-    "minmax(12)",
-    "codebook(4, 0.3)",
-    "codebook(11, 1e-3)",
-    "cint",
-]
-
-
-@pytest.mark.parametrize("method", TORCH_WAY)
-def test_other_devices_send_the_same_bytes(method: str, monkeypatch) -> None:
-    """The torch way, on CPU tensors: messages and what is decoded are equal bit by bit."""
-    updates = [
-        {"a": gaussian(1000), "b": gaussian(90) * 3e7, "c": torch.zeros(7), "d": torch.ones(1)},
-        {"a": gaussian(50, 2) * 1e-40, "b": gaussian(40) * (LARGEST / 8), "c": -(gaussian(3) ** 9)},
-    ]
-    ways = []
-    for way in ("numba", "torch"):
-        if way == "torch":
-            for module in (levels_module, grid, cint, terngrad):
-                monkeypatch.setattr(module, "on_cpu", lambda x: False)
-        for update in updates:
-            packet, _ = compress(parse(method), update, seed=4)
-            got = decompress(parse(method), packet.payload, update)
-            assert all(torch.equal(got[n], one.decoded) for n, one in packet.sent.items())
-            ways.append((packet.payload, got))
-    for (payload, got), (again, values) in zip(ways[:2], ways[2:], strict=True):
-        assert payload == again
-        assert all(torch.equal(got[n], values[n]) for n in got)
 
 
 @pytest.mark.parametrize("norm", ["1", "2", "inf"])

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from compressors import Natural, text
 from compressors.bits import BitWriter
-from compressors.kernels import natural, noise
+from compressors.kernels import noise
 from compressors.parts import Place, code_dtype
-from tests.support.generators import DEVICES, bits_of
+from tests.support.generators import bits_of
+from tests.support.slowtwins import codes_torch, decode_torch, powers_torch
 
 EVERY_U = np.arange(1 << 23, dtype=np.uint32)
 SETTINGS = [
@@ -30,7 +31,6 @@ SETTINGS = [
     Natural(2, -1, "nearest"),
 ]
 every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=text)
-every_device = pytest.mark.parametrize("device", DEVICES)
 
 
 def all_kinds() -> Tensor:
@@ -50,7 +50,6 @@ def codes_of(settings: Natural, values: Tensor, seed: int) -> Tensor:
     assert out.position == 0
     assert symbols.alphabet == 1 << settings.bits
     assert symbols.codes.dtype == code_dtype(symbols.alphabet)
-    assert symbols.codes.device == values.device
     return symbols.codes
 
 
@@ -96,27 +95,24 @@ def test_every_value_by_the_definition(settings: Natural) -> None:
 
 
 @every_setting
-@every_device
-def test_compiled_and_torch_agree(settings: Natural, device: str) -> None:
+def test_compiled_and_torch_agree(settings: Natural) -> None:
     """Same codes and same numbers, whichever way they are made."""
     values = all_kinds()
     codes = codes_of(settings, values, seed=9)
     seed = 9 if settings.rounding == "random" else None
     window = (settings.lowest + 127, settings.highest + 127, settings.bits - 1)
-    twin = natural.codes_torch(values.to(device), seed, *window)
+    twin = codes_torch(values, seed, *window)
     unsigned = codes.long() & 0xFFFF
-    assert torch.equal(unsigned, twin.cpu())
-    back = natural.decode_torch(codes.to(device), window[0], window[2])
+    assert torch.equal(unsigned, twin)
+    back = decode_torch(codes, window[0], window[2])
     assert np.array_equal(bits_of(settings.decode(codes)), bits_of(back))
-    assert torch.equal(codes_of(settings, values.to(device), 9).cpu(), codes)
 
 
-@every_device
-def test_powers_are_what_nine_bits_decode(device: str) -> None:
-    values = all_kinds()[:20_000].to(device)
+def test_powers_are_what_nine_bits_decode() -> None:
+    values = all_kinds()[:20_000]
     wanted = rounded(Natural(), values, seed=4)
-    twin = natural.powers_torch(values, 4) << 1  # without the sign
-    assert torch.equal(twin.cpu(), torch.from_numpy((bits_of(wanted) << 1).astype(np.int64)))
+    twin = powers_torch(values, 4) << 1  # without the sign
+    assert torch.equal(twin, torch.from_numpy((bits_of(wanted) << 1).astype(np.int64)))
 
 
 def outcomes(value: float) -> np.ndarray:

@@ -12,13 +12,9 @@ from compressors import OneBit, ScaledSign, Sign, compress, decompress, parse
 from compressors.kernels import noise
 from compressors.parts import Place
 from compressors.quantize import columns
-from compressors.quantize.sign import (
-    below_zero_torch,
-    sign_codes,
-    sign_codes_with_coins,
-    with_coins_torch,
-)
+from compressors.quantize.sign import sign_codes, sign_codes_with_coins
 from tests.support.generators import bits_of, from_bits, to_bits, updates, whole_numbers
+from tests.support.slowtwins import two_means_torch
 
 VALUES = torch.tensor([3.0, -1.0, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38])
 
@@ -45,11 +41,9 @@ def test_kernels_and_their_twins(size: int, share: float) -> None:
     codes = sign_codes(torch.from_numpy(x)).numpy()
     assert codes.dtype == np.uint8
     assert np.array_equal(codes, x < 0)
-    assert np.array_equal(codes, below_zero_torch(torch.from_numpy(x)).numpy())
     coins = sign_codes_with_coins(torch.from_numpy(x), 9).numpy()
     expected = np.where(x == 0, noise.words(9, np.arange(size)) >> 31, x < 0)
     assert np.array_equal(coins, expected)
-    assert np.array_equal(coins, with_coins_torch(torch.from_numpy(x), 9).numpy())
 
 
 def test_the_sign_times_the_magnitude() -> None:
@@ -160,7 +154,7 @@ def test_two_means_never_lose_more_than_there_is(update: dict[str, Tensor]) -> N
 
 
 @pytest.mark.parametrize("name", ["dense", "sparse"])
-def test_the_path_of_other_devices_gives_the_same_means(name: str) -> None:
+def test_means_by_column_and_their_twin(name: str) -> None:
     """Within one unit in the last place: sums in float64 in another order."""
     x = torch.from_numpy(np.random.default_rng(5).standard_normal((30, 40)).astype(np.float32))
     x[7, :20] = 0
@@ -171,15 +165,15 @@ def test_the_path_of_other_devices_gives_the_same_means(name: str) -> None:
     counts = columns.lengths(place)
     assert int(counts.sum()) == values.numel()
     fast = columns.two_means(values, counts)
-    slow = columns.two_means_torch(values, counts)
+    slow = two_means_torch(values, counts)
     gap = np.abs(bits_of(fast).astype(np.int64) - bits_of(slow).astype(np.int64))
     assert gap.max() <= 1
 
 
-def test_the_path_of_other_devices_takes_no_values() -> None:
+def test_means_of_no_values() -> None:
     """Of a tensor of which nothing is sent."""
     none, counts = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
-    fast, slow = columns.two_means(none, counts), columns.two_means_torch(none, counts)
+    fast, slow = columns.two_means(none, counts), two_means_torch(none, counts)
     assert fast.shape == slow.shape == (0, 2) and slow.dtype == torch.float32
 
 

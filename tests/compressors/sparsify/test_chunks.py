@@ -8,7 +8,7 @@ from torch import Tensor
 from compressors import compress, parse, text
 from compressors.base import nominal_count
 from compressors.bounds import bound
-from compressors.sparsify.chunks import ChunkTopK, chunk_counts, largest_of_chunks_torch
+from compressors.sparsify.chunks import ChunkTopK, chunk_counts
 from tests.support.generators import whole_numbers
 
 
@@ -38,9 +38,6 @@ def test_it_is_the_slow_reference(size: int, p: float) -> None:
     ):
         indices, scale = ChunkTopK(p, size).select(x, 0)
         assert scale == 1 and indices.tolist() == slowly(x, p, size)
-        if x.numel():
-            twin = largest_of_chunks_torch(x, size, chunk_counts(p, size, x.numel()))
-            assert twin.tolist() == indices.tolist()
 
 
 def test_the_count_is_that_of_all_chunks_however_many_there_are() -> None:

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors import Blocks, Dryden, Nonzero, RTopK, Threshold, TopK, compress, parse
-from compressors.contrib.dryden import dryden_torch
 from compressors.kernels.energy import energies
 from compressors.kernels.sign import signs
 from compressors.parts import Sparsifier
-from compressors.sparsify.blocks import energies_torch
-from tests.support.generators import DEVICES
+from tests.support.slowtwins import energies_torch
 
 VALUES = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),
@@ -62,7 +60,7 @@ def by_side(x: np.ndarray, p: float) -> list[int]:
 @example(edge_cases[4], 1.0)
 def test_dryden(x: np.ndarray, p: float) -> None:
     x = x.astype(np.float32)
-    assert chosen(Dryden(p), x) == by_side(x, p) == dryden_torch(torch.tensor(x), p).tolist()
+    assert chosen(Dryden(p), x) == by_side(x, p)
 
 
 @pytest.mark.parametrize("p", [1e-9, 0.001, 0.01, 0.1, 0.5])
@@ -70,7 +68,7 @@ def test_dryden(x: np.ndarray, p: float) -> None:
 def test_dryden_with_a_sample_and_unequal_sides(p: float, shift: float) -> None:
     """Large enough for the sampled threshold; one side may be small, or missing."""
     x = normal(20_000, 1) + np.float32(shift)
-    assert chosen(Dryden(p), x) == by_side(x, p) == dryden_torch(torch.tensor(x), p).tolist()
+    assert chosen(Dryden(p), x) == by_side(x, p)
 
 
 def test_dryden_shares_each_side() -> None:
@@ -150,17 +148,6 @@ def test_a_block_costs_one_position() -> None:
     packet, _ = compress(parse("blocks(64) | float32"), update)
     assert packet.sent["w"].count == 512
     assert packet.spans["positions"] <= 8 * 8
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_every_device_chooses_the_same(device: str) -> None:
-    x = torch.tensor(normal(9000))
-    x[::7] = 0
-    parts = (TopK(0.01, 0.001), Dryden(0.01), Threshold(1), Nonzero(), Blocks(8), Blocks(8, 0.1))
-    for part in (*parts, RTopK(0.01, 0.1)):
-        here, there = part.select(x, 5)[0], part.select(x.to(device), 5)[0]
-        assert there.device.type == device
-        assert torch.equal(here, there.cpu())
 
 
 @pytest.mark.parametrize("part", [TopK(0.01), TopK(0.01, 0.001), Dryden(0.01), Threshold(2.0)])

@@ -44,7 +44,7 @@ def test_bernoulli_sends_a_binomial_number() -> None:
 
     The standard error of a deviation over 400 draws is 1 / sqrt(800) = 3.5 % of it: four.
     """
-    counts = [Bernoulli(0.1).places(3000, seed, CPU).numel() for seed in range(400)]
+    counts = [Bernoulli(0.1).places(3000, seed).numel() for seed in range(400)]
     assert abs(np.mean(counts) - 300) < 4 * math.sqrt(270 / 400)
     assert abs(np.std(counts) / math.sqrt(270) - 1) < 0.15
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from compressors import TopK, compress, parse, text
 from compressors.sparsify.sampled import (
     above_sampled,
-    above_sampled_torch,
     sample_size,
     sampled_threshold,
 )
 from tests.support.generators import decoded
+from tests.support.slowtwins import above_sampled_torch
 
 
 def normal(n: int, seed: int = 0) -> np.ndarray:

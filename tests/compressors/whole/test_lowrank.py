@@ -18,9 +18,10 @@ from compressors import (
     powersgd,
     text,
 )
-from compressors.kernels.factors import product, product_torch
+from compressors.kernels.factors import product
 from compressors.whole.lowrank import iterate, orthonormal
 from tests.support.generators import same_bits, whole_numbers
+from tests.support.slowtwins import product_torch
 
 
 def noise(*shape: int, salt: int = 0) -> Tensor:

@@ -19,8 +19,9 @@ from compressors import (
     parse,
 )
 from compressors.kernels import noise
-from compressors.kernels.hadamard import block_sizes, rotate, rotate_torch
+from compressors.kernels.hadamard import block_sizes, rotate
 from tests.support.generators import same_bits, whole_numbers
+from tests.support.slowtwins import rotate_torch
 
 SIZES = (1, 2, 3, 4, 7, 8, 12, 100, 1000, 4096, 4097, 3 * 4096 + 5, 1 << 15)
 HUGE = torch.finfo(torch.float32).max
