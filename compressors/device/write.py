@@ -23,8 +23,8 @@ from compressors.device.select import Choice, T, Waiting, choose
 from compressors.errors import NotFinite
 from compressors.grammar import short_text
 from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
-from compressors.kernels.gpu.stream import to_bytes
 from compressors.segments.plan import Plan, Rules, plan_of
+from compressors.segments.room import Stream
 from compressors.whole.memory import nest, recall, unnest
 
 
@@ -148,7 +148,7 @@ def write_messages(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessag
             return [
                 DeviceMessage(
                     compressor=compressor,
-                    payload=to_bytes(one.stream.words, one.stream.bits, header),
+                    payload=_payload(one.stream, header),
                     spans=one.stream.spans,
                     state=nest("residual", one.residual),
                     update=update,
@@ -160,6 +160,17 @@ def write_messages(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessag
             ]
         assert plan is not None, "a method without kernels"
         return _by_rules(compressor, plan, begun)
+
+
+def _payload(stream: BitStream, header: bytes) -> bytes:
+    """The header and the bits, to a whole byte: written once, to the memory of the message."""
+    size = len(header) + (stream.bits + 7) // 8
+    room = Stream(8 * size)
+    content = room.words.view(np.uint8)
+    content[: len(header)] = np.frombuffer(header, np.uint8)
+    content[len(header) : size] = stream.words.view(np.uint8)[: size - len(header)]
+    del content
+    return room.close(size)
 
 
 def _by_rules(compressor: Any, rules: Rules, begun: Sequence[Begun]) -> list[DeviceMessage]:

@@ -8,7 +8,6 @@ word: what shares a word is put there by an atomic or, and the words start as ze
 The twins are ``compressors.kernels.rice`` and ``compressors.kernels.fields``.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -259,8 +258,3 @@ def put_plane(
         launch(_plane_of_bits, layout.blocks, *arguments, LOW=low, LANES=WORDS)
     else:
         launch(_plane, layout.blocks, *arguments, WIDTH=width, LOW=low, LANES=WORDS)
-
-
-def to_bytes(words: np.ndarray, bits: int, ahead: bytes = b"") -> bytes:
-    """The first ``bits`` bits of a stream that is on the host, to a whole byte, after ``ahead``."""
-    return b"".join((ahead, words.view(np.uint8)[: (bits + 7) // 8].data))
