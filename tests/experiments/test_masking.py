@@ -1,0 +1,104 @@
+"""Where momentum masking harms: the grid by hand, and the committed numbers by other code."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import f as f_distribution
+from scipy.stats import t
+
+from tests.support.experiments import experiment
+from tests.support.markdown import ROOT
+
+RESULTS = ROOT / "experiments" / "masking" / "results"
+TASKS = sorted(path.parent.name for path in RESULTS.glob("*/law.csv"))
+PLACE = ["n", "p", "beta"]
+
+
+def half(values: np.ndarray) -> float:
+    return float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+
+
+def csv(task: str, name: str) -> pd.DataFrame:
+    return pd.read_csv(RESULTS / task / f"{name}.csv")
+
+
+def points(task: str) -> pd.Series:
+    """Mean points of a place, masked less off, run by run."""
+    runs = csv(task, "finals").fillna({"accuracy": 0.1})
+    score = {(*run[:3], run.arm, run.seed): 100 * run.accuracy for run in keyed(runs)}
+    gains: dict[tuple[float, ...], list[float]] = {}
+    for (n, p, beta, arm, seed), value in score.items():
+        if arm == "masked":
+            gains.setdefault((n, p, beta), []).append(value - score[n, p, beta, "off", seed])
+    return pd.Series({place: float(np.mean(values)) for place, values in gains.items()})
+
+
+def keyed(runs: pd.DataFrame) -> Any:
+    return runs[[*PLACE, "arm", "seed", "accuracy"]].itertuples(index=False)
+
+
+def test_u_by_hand() -> None:
+    """p 0.5, n 5, beta 0.9: half of a horizon of 10 iterations, every 5 of them."""
+    rows = experiment("masking", "rows")
+    assert rows.Place(5, 0.5, 0.9).u == pytest.approx(0.5 / (5 * 0.1))
+    assert len({place.u for place in rows.places(rows.SCALES["short"])}) > 30
+    assert rows.rates("digits", rows.SCALES["short"], rows.Place(1, 0.1, 0.95)) == [
+        0.00316,
+        0.01,
+        0.0316,
+    ]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_grid_is_whole_and_its_rates_are_the_trials_best(task: str) -> None:
+    trials, finals = csv(task, "trials"), csv(task, "finals")
+    assert (len(trials), len(finals)) == (48 * 2 * 3, 48 * 2 * 5)
+    for key, part in trials.groupby([*PLACE, "arm"]):
+        best = part[part["accuracy"] == part["accuracy"].max()]["lr"].min()
+        used = finals[(finals[[*PLACE, "arm"]] == list(key)).all(axis=1)]
+        assert used["lr"].tolist() == [best] * 5 and used["seed"].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_places_and_both_sides_of_the_warning(task: str) -> None:
+    gains, places = points(task), csv(task, "places").set_index(PLACE)
+    assert places["points"].to_dict() == pytest.approx(gains.to_dict())
+    (law,) = csv(task, "law").to_dict("records")
+    u = np.array([p / (n * (1 - beta)) for n, p, beta in gains.index])
+    for name, side in {"up to": u < 0.201, "above": u > 0.201}.items():
+        values = gains.to_numpy()[side]
+        told = (law[f"{name} mean"], law[f"{name} interval"], law[f"{name} places"])
+        assert told == pytest.approx((values.mean(), half(values), len(values)))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_statistics_of_the_plan(task: str) -> None:
+    """Rank correlation, hinge by brute force, and the F-test by sums of squares of residuals."""
+    gains, (law,) = points(task), csv(task, "law").to_dict("records")
+    n, p, beta = np.array([*gains.index]).T
+    u, y = p / (n * (1 - beta)), gains.to_numpy()
+    ranks = [pd.Series(np.round(x, 9)).rank().to_numpy() for x in (u, y)]
+    assert law["rho"] == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-9)
+
+    def left(*columns: np.ndarray) -> float:
+        design = np.column_stack([np.ones(len(columns[0])), *columns])
+        values = y if len(columns[0]) == len(y) else y[u > 0.02]
+        return float(values @ values - values @ design @ np.linalg.pinv(design) @ values)
+
+    hinges = {limit: left(np.maximum(0, np.log10(u / limit))) for limit in u_grid(u)}
+    at = np.maximum(0, np.log10(u / law["limit"]))
+    assert left(at) == pytest.approx(min(hinges.values()), rel=1e-6)
+    some = u > 0.02
+    full = left(np.log10(p[some]), np.log10(n[some]), np.log10(1 - beta[some]))
+    ratio = (left(np.log10(u[some])) - full) / 2 / (full / (some.sum() - 4))
+    assert law["one_number_p"] == pytest.approx(
+        f_distribution.sf(ratio, 2, some.sum() - 4), rel=1e-6
+    )
+
+
+def u_grid(u: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(np.log10(u), [0.05, 0.95])
+    steps = np.arange(np.ceil(low * 20), np.floor(high * 20) + 1)
+    return np.asarray(10 ** (steps / 20))
