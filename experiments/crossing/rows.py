@@ -32,6 +32,9 @@ ROWS = {
     "mask2": Row("sketched({p}, 2)", MASK, "the same, two bits"),
     "mask4": Row("sketched({p}, 4)", MASK, "the same, four bits"),
     "sbc": Row("sbc({p})", TOPK, "Sattler et al. 2018"),
+    "sbc_unmasked": Row(
+        "sbc({p})", BESIDE, "the same, without its paper's masking", {"momentum_masking": "off"}
+    ),
     "stc": Row("stc({p})", TOPK, "Sattler et al. 2020"),
     "topk4": Row("ef(topk({p}) | minmax(4) | context)", TOPK, "top-k, four bits, context coder"),
     "ef21": Row(

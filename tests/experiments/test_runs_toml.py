@@ -185,6 +185,7 @@ KINDS = {
     "task omega entries": _updates,
     "name seed iteration seconds score": _timed,
     "name seed early tail_loss": _seeds,
+    "name seed asked": _seeds,
     "name seed round accuracy": _by_round,
 }
 """The tables that say of which runs they are, by columns that no other has together."""

@@ -93,7 +93,7 @@ AGAIN = (
     Again("cnat-variance", "char_lstm", {"real/real.csv": "task method"}),
     Again("fedavg", "rates,2nn-iid-b10", {"rates/rates.csv": "row lr",
           "rates/curves.csv": "name seed round"}),
-    Again("cohorts", "", {"policies.csv": "name"}),
+    Again("cohorts", "", {"policies.csv": "name seed"}),
     Again("distortion", "digits_iid", {"distortions.csv": "task method strength n"}),
     Again("crossing", "digits_iid,125", {
           "digits_iid/trials-125.csv": "method budget n factor",
