@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from compressors import State, compress, derive, parse
 from experiments.common.models import CHAR_LSTM256, WordLSTM
 from fedsim.federation import Batches, build_model
 from fedsim.tasks import Data, Task, dropouts, get_task, reseed
+from fedsim.tasks.optional import torchvision
 
 from .quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress, tapped
 
@@ -73,9 +74,36 @@ BENCHMARKS = {
     ),
 }
 """A row per model; another task is one more row. A sample of ``char_lstm`` has 35 symbols."""
+SIDE = 224
+"""Pixels of a side of the images of ImageNet's models."""
+
+
+def enlarged(name: str) -> nn.Module:
+    """A model of torchvision for ImageNet, whose images are enlarged to 224 x 224.
+
+    GoogLeNet has neither auxiliary classifiers nor weights in its batch normalization: so it has
+    the parameters of Table 2.
+    """
+    models = torchvision("models", name)
+    if name == "resnet50":
+        return nn.Sequential(nn.Upsample(SIDE, mode="bilinear"), models.resnet50())
+    model = models.googlenet(aux_logits=False, init_weights=True)
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.weight = layer.bias = None
+    return nn.Sequential(nn.Upsample(SIDE, mode="bilinear"), model)
+
+
+def of_imagenet(name: str) -> Task:
+    """A model of ImageNet on CIFAR-10's images, which are at hand; they have 10 of its classes."""
+    return replace(get_task("cifar_vgg16"), name=name, build=partial(enlarged, name))
+
+
 GRADIENTS = {
     "resnet20": get_task("cifar_resnet20"),
     "vgg16": get_task("cifar_vgg16"),
+    "googlenet": of_imagenet("googlenet"),
+    "resnet50": of_imagenet("resnet50"),
     "lstm1500": replace(
         get_task("word_lstm"), name="lstm1500", build=partial(WordLSTM, units=1500, scale=0.04)
     ),

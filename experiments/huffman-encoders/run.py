@@ -7,17 +7,19 @@ folder are read and not made again, so that only sizes and times are new. Table 
 full size are not trained: one gradient at their first weights is encoded.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from compressors import SampleHuffman, SparseHuffman
 from experiments.common.frame import Asked, Experiment, Shown
 from fedsim import Results
 
 from .quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress
 from .quantized_runs import BASELINE, BENCHMARKS, GRADIENTS, first_gradient, load, record
-from .symbol_encoders import ENCODERS, entropy_bits, measure, zero_share
-from .tables import figure, gradient_table, markdown, short_tables
+from .symbol_encoders import CAP, ENCODERS, entropy_bits, measure, zero_share
+from .tables import figure, gradient_table, markdown, sample_table, short_tables
 
 REPEATS = {"smoke": 1, "short": 3, "paper": 5}
 """Encodings of a message, of which the quickest counts, after one that does not."""
@@ -68,11 +70,30 @@ def rows(name: str, runs: Recorded, repeats: int) -> list[dict]:
     return [row(name, runs, *place, repeats) for place in progress(todo, f"{name}, encoders")]
 
 
-def gradients(names: list[str], folder: Path | None, repeats: int) -> list[dict]:
+SAMPLES = (100, 1_000, 10_000)
+"""Symbols of the samples of footnote 3, and that of all other tables."""
+
+
+def sampled(name: str, mine: Recording) -> list[dict]:
+    """Footnote 3: bits of SH and SHS by the size of their sample.
+
+    ``extra_percent`` is what they have more than if all symbols were counted, per cent of the
+    length with Huffman codes.
+    """
+    huffman, made = measure(ENCODERS["Huffman"], mine, 1).bits, []
+    for encoder, code in (("SH", SampleHuffman()), ("SHS", SparseHuffman(CAP))):
+        counted = measure(replace(code, sample=mine.entries), mine, 1).bits
+        for size in SAMPLES:
+            bits = measure(replace(code, sample=size), mine, 1).bits
+            line = {"task": name, "encoder": encoder, "sample": size, "bits": bits}
+            made.append(line | {"extra_percent": 100 * (bits - counted) / huffman})
+    return made
+
+
+def gradients(recordings: dict[str, Recording], repeats: int) -> list[dict]:
     """A row per encoder for one gradient of each model, at its first weights, quantized by RD."""
     made = []
-    for name in names:
-        mine = first_gradient(name, folder)
+    for name, mine in recordings.items():
         made += [
             {
                 "task": name,
@@ -88,7 +109,10 @@ def gradients(names: list[str], folder: Path | None, repeats: int) -> list[dict]
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, from what is in ``results``."""
     made = short_tables(pd.read_csv(results / "tables.csv"), BENCHMARKS)
-    return made | {"gradients": gradient_table(pd.read_csv(results / "gradients.csv"))}
+    full = {"gradients": gradient_table, "samples": sample_table}
+    return made | {
+        name: made_of(pd.read_csv(results / f"{name}.csv")) for name, made_of in full.items()
+    }
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
@@ -110,8 +134,12 @@ def show(asked: Asked, results: Results | None) -> Shown:
         texts["tables"], figures["volumes"] = markdown(frame, facts), figure(frame)
     full = [name for name in asked.rows if name in GRADIENTS]
     if full:
-        frames["gradients"] = pd.DataFrame(gradients(full, asked.folder, REPEATS[asked.scale]))
+        recordings = {name: first_gradient(name, asked.folder) for name in full}
+        frames["gradients"] = pd.DataFrame(gradients(recordings, REPEATS[asked.scale]))
+        lines = [line for name, mine in recordings.items() for line in sampled(name, mine)]
+        frames["samples"] = pd.DataFrame(lines)
         texts["gradients"] = gradient_table(frames["gradients"])
+        texts["samples"] = sample_table(frames["samples"])
     return Shown(frames, texts, figures)
 
 

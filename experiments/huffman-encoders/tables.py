@@ -29,7 +29,13 @@ BARS = {
     "auto": COLOURS[2],
 }
 """The encoders that are drawn; those that the paper's figures have not are hatched."""
-FULL = {"resnet20": "ResNet20", "vgg16": "VGG16", "lstm1500": "LSTM"}
+FULL = {
+    "resnet20": "ResNet20",
+    "vgg16": "VGG16",
+    "googlenet": "GoogLeNet",
+    "resnet50": "ResNet50",
+    "lstm1500": "LSTM",
+}
 """The models of full size, and their names in the paper's tables."""
 ABREAST = 3  # panels of the figure
 
@@ -147,14 +153,26 @@ def gradient_table(frame: pd.DataFrame) -> str:
     lines, blank = [], ["–"] * len(OTHERS)
     for task, group in frame.groupby("task", sort=False):
         by, model = group.set_index("encoder"), FULL[str(task)]
-        ratios = next(r.ratios for r in gajjala.RATIOS if (r.model, r.quantizer) == (model, "RD"))
+        ratios = {r.model: r.ratios for r in gajjala.RATIOS if r.quantizer == "RD"}.get(model, ())
         paper = [1e9 * seconds / gajjala.PARAMETERS[model] for seconds in gajjala.SECONDS[model]]
         for unit, column, theirs in (("x", "ratio", ratios), ("ns", "encode_ns", paper)):
             mine = by[column][[*gajjala.COLUMNS, *OTHERS]]
             shown = (f"{value:.3g}" if value < 999.5 else f"{value:.0f}" for value in mine)
             lines.append([str(task), unit, *shown])
-            lines.append([f"{model}, paper", unit, *(f"{value:.0f}" for value in theirs), *blank])
+            published = [f"{value:.0f}" for value in theirs] or ["–"] * len(gajjala.COLUMNS)
+            lines.append([f"{model}, paper", unit, *published, *blank])
     return table(("model", "unit", *gajjala.COLUMNS, *OTHERS), lines)
+
+
+def sample_table(frame: pd.DataFrame) -> str:
+    """Footnote 3: what a sample costs, per cent of Huffman's length, by model, encoder and size."""
+    wide = frame.pivot(index=["task", "encoder"], columns="sample", values="extra_percent")
+    order = frame[["task", "encoder"]].drop_duplicates()
+    lines = [
+        [task, encoder, *(f"{x:.2f}" for x in wide.loc[(task, encoder)])]
+        for task, encoder in order.itertuples(index=False)
+    ]
+    return table(("model", "encoder", *(f"{n:,} symbols" for n in wide.columns)), lines)
 
 
 def _time_lines(model: str, entries: int, seconds: Sequence[float]) -> list[list[str]]:
