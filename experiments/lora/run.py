@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from scipy.stats import ttest_1samp
 
 from experiments.common.frame import Asked, Experiment, Shown
-from experiments.common.scores import row_and_seed
+from experiments.common.inference import holm
+from experiments.common.scores import half_width, row_and_seed
 from experiments.common.tables import of_task, spread, table
 from fedsim import Cell, Evaluation, Machine, Results, RunConfig
 from fedsim.ground.units import bits
@@ -22,13 +24,35 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "all of it, sbc(0.01) both ways",
         {"task": "char_transformer", "method": "sbc(0.01)", "downlink": "sbc(0.01)"},
     ),
+    "full-sbc-half": (
+        "all of it, sbc(0.005) both ways",
+        {"task": "char_transformer", "method": "sbc(0.005)", "downlink": "sbc(0.005)"},
+    ),
+    "fedit-sbc": (
+        "FedIT, sbc(0.1) both ways",
+        {"task": "char_transformer_fedit", "method": "sbc(0.1)", "downlink": "sbc(0.1)"},
+    ),
+    "ffa-sbc": (
+        "FFA-LoRA, sbc(0.2) both ways",
+        {"task": "char_transformer_ffa", "method": "sbc(0.2)", "downlink": "sbc(0.2)"},
+    ),
 }
 """What is trained, in words, and the settings of its runs."""
+
+DIFFERENCES = (
+    ("fedit-sbc", "full-sbc-half"),
+    ("fedit-sbc", "full-sbc"),
+    ("fedit-sbc", "ffa-sbc"),
+)
+"""The rows whose end perplexities are tested: one, and the one that it is less."""
+
+FRESH = 5
+"""The first of the seeds that tests use: those below were seen before the rows were planned."""
 
 TARGETS = ("fedit", "ffa")
 """Rows at whose perplexity all rows are compared."""
 
-SCALES = {"smoke": (1, 20, 8), "short": (5, 300, 500), "paper": (5, 1000, 1651)}
+SCALES = {"smoke": (1, 20, 8), "short": (10, 300, 500), "paper": (10, 1000, 1651)}
 """Seeds, iterations, held-out windows of 64 characters."""
 
 TEMPORAL, EVALUATIONS = 10, 2  # local iterations of a round; rounds
@@ -114,6 +138,47 @@ def of_seeds(curves: pd.DataFrame, bar: float) -> pd.Series:
     return curves[curves["perplexity"] <= bar].groupby("seed")["bits"].first()
 
 
+def differences(curves: pd.DataFrame) -> pd.DataFrame:
+    """The planned differences at the end, paired over the fresh seeds.
+
+    ``points`` of perplexity with half its 95 % interval, its p and ``holm``'s; and how many times
+    the bits of the first are those of the second.
+    """
+    last = curves.groupby(["name", "seed"])[["perplexity", "bits"]].last().unstack("name")
+    fresh = last[last.index >= FRESH] if (last.index >= FRESH).any() else last
+    made = []
+    for name, base in DIFFERENCES:
+        gaps = fresh["perplexity"][name] - fresh["perplexity"][base]
+        made.append(
+            {
+                "name": name,
+                "less": base,
+                "seeds": len(gaps),
+                "points": gaps.mean(),
+                "half": half_width(gaps),
+                "chance": float(ttest_1samp(gaps, 0).pvalue) if len(gaps) > 1 else 1.0,
+                "times": fresh["bits"][name].mean() / fresh["bits"][base].mean(),
+            }
+        )
+    told = pd.DataFrame(made)
+    return told.assign(holm=holm(told["chance"].to_numpy()))
+
+
+def difference_table(told: pd.DataFrame) -> str:
+    """The table of the planned differences."""
+    rows = [
+        [
+            ROWS[row["name"]][0],
+            ROWS[row["less"]][0],
+            f"{row['points']:+.3f} ± {row['half']:.3f}",
+            f"{row['holm']:.2g}",
+            f"{row['times']:.2f}",
+        ]
+        for row in told.to_dict("records")
+    ]
+    return table(("row", "less", "perplexity", "Holm's p", "bits, times"), rows)
+
+
 def markdown(frame: pd.DataFrame) -> str:
     """The table of the rows."""
     bars = [f"both ways to {frame[f'target_{target}'].iloc[0]:.3f}" for target in TARGETS]
@@ -137,8 +202,11 @@ def show(asked: Asked, results: Results) -> Shown:
     """The rows of a scale, and the evaluations that they are of."""
     curves = collect(results)
     frame = compared(curves)
-    text = of_task("char_transformer", results, markdown(frame))
-    return Shown({"rows": frame, "curves": curves}, {"tables": text}, digits={"curves": None})
+    told = differences(curves)
+    parts = f"{markdown(frame)}\n{difference_table(told)}"
+    text = of_task("char_transformer", results, parts)
+    frames = {"rows": frame, "curves": curves, "differences": told}
+    return Shown(frames, {"tables": text}, digits={"curves": None})
 
 
 EXPERIMENT = Experiment(show, cells)
@@ -146,4 +214,6 @@ EXPERIMENT = Experiment(show, cells)
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's table."""
-    return {"rows": markdown(pd.read_csv(results / "rows.csv"))}
+    told = pd.read_csv(results / "differences.csv")
+    rows = pd.read_csv(results / "rows.csv")
+    return {"rows": markdown(rows), "differences": difference_table(told)}
