@@ -81,7 +81,7 @@ ITEMS = {
         Item("sbc-table2", "Sattler et al. 2018, Table II, ResNet-32 on CIFAR-10", _table2()),
         Item(
             "cnat-resnet",
-            "Horváth et al. 2022, Fig. 13 to 15, ResNet-20 on CIFAR-10",
+            "Horváth et al. 2022, Fig. 13 to 15, ResNet-20 (theirs: ResNet-110) on CIFAR-10",
             _convergence("cifar_resnet20", "Fig. 5, 13 to 15"),
         ),
         Item(
