@@ -26,7 +26,7 @@ TOLD = [
      " of these at once, and all are killed, one after the other", "deployment",
      "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
     ("worker killed", "a process that trains clients dies: another does what it had", "local",
-     "`tests/fedsim/engines/test_forks.py`"),
+     "`tests/fedsim/engines/test_worker_processes.py`"),
     ("worker without memory for a message", "a process that trains clients is refused memory"
      " for a message, or the server for one that it receives: another process does what the first"
      " had. Where the server is refused memory for one that it sends, the run ends", "local",

@@ -5,7 +5,8 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from compressors.usercode import UserCodeError
@@ -58,6 +59,9 @@ class NumberedGrid(Grid):
         """A message; ``group_id`` and ``ttl`` mean nothing here."""
         return Message(content, dst_node_id=dst_node_id, message_type=message_type)
 
+    def close(self) -> None:
+        """Ends what serves the nodes."""
+
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Refused: there is nothing between the server and its clients that would keep them."""
         raise RuntimeError("this grid answers at once: use send_and_receive")
@@ -66,6 +70,17 @@ class NumberedGrid(Grid):
 def failure_reply(message: Message, reason: str) -> Message:
     """The reply of a client whose app raised."""
     return Message(Error(code=_RAISED, reason=reason), reply_to=message)
+
+
+def call_app(app: ClientApp, message: Message, context: Context) -> Message:
+    """The app's reply to a message, or its error."""
+    try:
+        reply = app(message, context)
+        if not isinstance(reply, Message):
+            raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
+        return reply
+    except Exception as error:
+        return failure_reply(message, trace_of(error))
 
 
 def too_late(message: Message) -> Message:

@@ -1,9 +1,12 @@
-"""The clients' app in another process: a client's memory comes with the message, and goes back.
+"""The clients' app in other processes: a client's memory comes with the message, and goes back.
 
 The memory stays with the server's process, so that a process that is lost takes nothing with it.
+Whoever asks for replies hands messages to workers while it waits: no other thread is needed.
 """
 
-from collections.abc import Callable, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from flwr.app import Context, Message, MessageType, RecordDict
@@ -11,7 +14,15 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.numbered_grid import RUN, failure_reply, trace_of
+from fedsim.engines.numbered_grid import (
+    RUN,
+    NumberedGrid,
+    call_app,
+    failure_reply,
+    too_late,
+    trace_of,
+)
+from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import settings_in
 
 PlainRecords = list[tuple[str, type, dict[str, Any]]]
@@ -126,3 +137,169 @@ def plain_records(content: RecordDict) -> PlainRecords:
 def to_record_dict(records: PlainRecords) -> RecordDict:
     """The way back from ``plain_records``."""
     return RecordDict({name: kind(values) for name, kind, values in records})
+
+
+class Job:
+    """A message at a worker, or on its way to one.
+
+    Args:
+        request: what the worker is sent.
+    """
+
+    def __init__(self, request: RemoteRequest) -> None:
+        self.request, self.losses = request, 0
+
+
+class WorkerPool(Protocol):
+    """Workers that answer jobs, some of which may be lost."""
+
+    @property
+    def free(self) -> bool:
+        """Whether a worker takes another job."""
+        ...
+
+    def submit(self, job: Job) -> None:
+        """Gives a job to a worker that is free. An error: no worker has it."""
+        ...
+
+    def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
+        """A job with its answer, or with None: its worker was lost, and it is to be given again.
+
+        None where there is none in so many seconds. ``RunFailed``: no answer can be expected.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the workers, also those that are busy."""
+        ...
+
+
+class RemoteGrid(NumberedGrid):
+    """Nodes 1 to ``clients``, whose messages to train are answered by workers, all others here.
+
+    A node answers one message after the other. A message that no worker has begun when its round
+    is over is not done; the reply to another that comes late is what ``pull_messages`` returns.
+
+    Args:
+        app_of: makes the clients' app.
+        clients: how many there are.
+        states: their memory.
+        workers: who trains.
+    """
+
+    def __init__(self, app_of: AppOf, clients: int, states: States, workers: WorkerPool) -> None:
+        super().__init__(clients)
+        self.numbered = self._ids
+        self._local_app, self._states, self._workers = app_of(states), states, workers
+        self._waiting: deque[Message] = deque()
+        self._again: deque[Job] = deque()  # their worker was lost
+        self._jobs: dict[Job, tuple[Message, Context]] = {}
+        self._at_work: set[int] = set()  # nodes
+        self._replies: dict[str, Message] = {}  # replies, by the id of what they answer
+
+    def close(self) -> None:
+        """Ends the workers; nobody waits for a client that hangs."""
+        self._workers.close()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        in_flight = dict[str, Message]()
+        for message in messages:
+            self.name(message)
+            in_flight[message.metadata.message_id] = message
+            if message.metadata.message_type == MessageType.TRAIN:
+                self._waiting.append(message)
+            else:
+                self._come(call_app(self._local_app, message, self._context(message)))
+        try:
+            while in_flight:
+                for reply in self._pulled(in_flight):
+                    del in_flight[reply.metadata.reply_to_message_id]
+                    yield reply
+                left = 1.0 if until is None else until - time.monotonic()
+                if in_flight:
+                    self._work(max(0.0, left))
+                if left <= 0:
+                    break
+            yield from self._pulled(in_flight)
+        finally:
+            waiting, self._waiting = self._waiting, deque()
+            for message in waiting:
+                if message.metadata.message_id in in_flight:
+                    self._come(too_late(message))
+                else:
+                    self._waiting.append(message)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies to these messages that came after their call was over."""
+        while self._work(0.0):
+            pass
+        return list(self._pulled({*message_ids}))
+
+    def _pulled(self, ids: Any) -> Iterator[Message]:
+        """Replies that have come to messages with the ids ``ids``, one by one."""
+        for name in [name for name in self._replies if name in ids]:
+            yield self._replies.pop(name)
+
+    def _come(self, reply: Message) -> None:
+        self._replies[reply.metadata.reply_to_message_id] = reply
+
+    def _work(self, seconds: float) -> bool:
+        """Gives workers what they have room for, and takes an answer that comes within ``seconds``.
+
+        Returns whether one has come.
+        """
+        if self._hand_out():
+            return True
+        result = self._workers.wait(seconds)
+        if result is None:
+            return False
+        job, answer = result
+        if answer is None:
+            self._again.append(job)
+        else:
+            message, context = self._jobs.pop(job)
+            self._at_work.remove(message.metadata.dst_node_id)
+            try:
+                reply = remote_reply(answer, message, context, self._states)
+            except Exception as error:  # the disk of the clients' memory is full
+                reply = failure_reply(message, trace_of(error))
+            self._come(reply)
+        self._hand_out()  # before the server decodes: it may take long
+        return True
+
+    def _hand_out(self) -> bool:
+        """Gives workers what they have room for; returns whether a client has failed by that."""
+        before = len(self._replies)
+        while self._workers.free:
+            free = (m for m in self._waiting if m.metadata.dst_node_id not in self._at_work)
+            if self._again:
+                job = self._again.popleft()
+                self._submit(*self._jobs.pop(job), job)
+            elif (message := next(free, None)) is not None:
+                self._waiting.remove(message)
+                self._submit(message, self._context(message))
+            else:
+                break
+        return len(self._replies) > before
+
+    def _submit(self, message: Message, context: Context, job: Job | None = None) -> None:
+        """Gives a message to a worker; its client has failed where that cannot be sent or read."""
+        node = message.metadata.dst_node_id
+        try:
+            job = job or Job(remote_request(message, context, self._states))
+            self._workers.submit(job)
+        except Exception as error:
+            self._at_work.discard(node)
+            self._come(failure_reply(message, trace_of(error)))
+        else:
+            self._jobs[job] = message, context
+            self._at_work.add(node)
+
+    def _context(self, message: Message) -> Context:
+        number = message.metadata.dst_node_id
+        node: Any = {PARTITION_ID: number - 1, "num-partitions": len(self._ids)}
+        return Context(RUN, number, node, RecordDict(), {})

@@ -6,7 +6,8 @@ import math
 import pickle
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import ray
@@ -15,8 +16,9 @@ from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, Ray
 from torch import Tensor
 
 from compressors import State
+from fedsim.engines import cluster
 from fedsim.engines.numbered_grid import reason_of
-from fedsim.engines.remote import AppOf, RemoteAnswer, RemoteClients, RemoteRequest
+from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients, RemoteGrid, States
 from fedsim.ground.errors import RunFailed, UsageError
 
 AGAIN = 3
@@ -63,17 +65,6 @@ class Worker:
             return pack_for_ray(reason_of(error), None)
         (records, node), memory = unpack_from_ray((head, data))
         return pack_for_ray(*self._clients.answer((records, node, memory or {})))
-
-
-class Job:
-    """A message at a worker, or on its way to one.
-
-    Args:
-        request: what the worker is sent.
-    """
-
-    def __init__(self, request: RemoteRequest) -> None:
-        self.request, self.losses = request, 0
 
 
 class _Assignment(NamedTuple):
@@ -282,3 +273,29 @@ def count_places(gpus: float) -> int:
             "(--gpus-per-client) for a client"
         )
     return room
+
+
+@contextmanager
+def on_ray(
+    app_of: AppOf, clients: int, states: States, workers: int, address: str | None, gpus: float
+) -> Iterator[RemoteGrid]:
+    """A grid on a cluster of its own, or on that at ``address``, all of whose cores serve clients.
+
+    Args:
+        app_of: makes the clients' app.
+        clients: how many.
+        states: their memory.
+        workers: how many train at once on a cluster of its own.
+        address: of a running cluster; None: one is started.
+        gpus: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
+
+    Raises ``UsageError`` where no cluster answers at ``address``, this process has one already, or
+    no machine has room for a client.
+    """
+    cluster.connect(workers, address, "--engine is 'ray'")
+    try:
+        actors = Workers(app_of, count_places(gpus), gpus)
+        with closing(RemoteGrid(app_of, clients, states, actors)) as grid:
+            yield grid
+    finally:
+        ray.shutdown()

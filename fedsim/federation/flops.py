@@ -44,7 +44,7 @@ def is_heavy(namespace: str, name: str) -> bool:
 class FlopCount(TorchDispatchMode):
     """Counts by the rules of ``torch.utils.flop_counter`` what its context computes.
 
-    ``FlopCounterMode`` counts the same, and sets hooks for modules that other threads call too.
+    ``FlopCounterMode`` counts the same, and sets hooks for all modules of the process.
 
     Attributes:
         flops: a multiplication with an addition counts as two.

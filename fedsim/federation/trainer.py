@@ -1,11 +1,10 @@
 """n local iterations of one client: weights and optimizer state in, update and state out.
 
-A trainer belongs to one thread and serves any client: nothing of a client stays in it
+A trainer belongs to one process and serves any client: nothing of a client stays in it
 but a cache of data, and of what clients are all sent (``means``). Optimizer state and buffers are
 kept over rounds as plain tensors by name.
 """
 
-import threading
 import time
 from collections.abc import Iterable
 from copy import copy
@@ -103,7 +102,7 @@ def build_model(
 
     torch's global generator is left as it was. ``weights``: the setting, a file to start from.
     """
-    with seeded(derive(seed, "init"), torch.device("cpu")):  # workers start at the same time
+    with seeded(derive(seed, "init"), torch.device("cpu")):
         model = own_masks(task.model(data))
     if weights is not None:
         start_from(model, weights, task.name)
@@ -252,7 +251,7 @@ class Trainer:
         named: list[Tensor] = [*self.parameters.values()]
         begun = [weights[name] for name in self.parameters]
 
-        def local(exclusive: bool) -> TrainResult:
+        def local(seeds: bool) -> TrainResult:
             with torch.no_grad():  # copied: steps work in place, states may not
                 torch._foreach_copy_(named, begun)
             self.optimizer.state.clear()
@@ -269,7 +268,7 @@ class Trainer:
                 for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
                     group["lr"] = base * factor
                 path = self.config.seed, "global", client, iteration
-                with self.watch.turn(partial(derive, *path), exclusive):
+                with self.watch.turn(partial(derive, *path), seeds):
                     total += self._step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)
@@ -385,16 +384,22 @@ class Trainer:
         return optimizer_state(self.optimizer, self.parameters, self.defaults)
 
 
-_local = threading.local()
+_TRAINERS: list[Trainer] = []
 
 
 def trainer_of(config: RunConfig) -> Trainer:
-    """This thread's trainer for ``config``, made once."""
-    if getattr(_local, "config", None) != config:
-        torch.set_num_threads(1)  # per thread: more would fight over the cores
-        _local.trainer = Trainer(config, ClientData.of(config))
-        _local.config = config
-    return _local.trainer
+    """This process's trainer for ``config``, made once."""
+    for trainer in _TRAINERS:
+        if trainer.config == config:
+            return trainer
+    torch.set_num_threads(1)  # more would fight over the cores
+    _TRAINERS.append(Trainer(config, ClientData.of(config)))
+    return _TRAINERS[-1]
+
+
+def forget_trainer(config: RunConfig) -> None:
+    """Frees the memory of the trainer for ``config``, whose run has ended."""
+    _TRAINERS[:] = [trainer for trainer in _TRAINERS if trainer.config != config]
 
 
 _CELL = ("task", "method", "temporal", "gradient", "seed")  # columns of their own

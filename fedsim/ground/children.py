@@ -1,9 +1,10 @@
-"""Processes forked from this one: how they begin, and whether one could train."""
+"""Processes that this one starts: how they begin, and whether a forked one could train."""
 
 import gc
 import multiprocessing
 import os
 import signal
+import time
 from threading import Thread, Timer
 
 import torch
@@ -12,18 +13,22 @@ from fedsim.ground.sigchld import sigchld_ignored
 
 _PARENT_SECONDS = 5.0
 """How long a process that gets SIGTERM waits for its parent to end: the parent may have got it."""
+_LOOK_SECONDS = 1.0
 
 
-def begin_child() -> None:
-    """Called first in a forked process: it ends with its parent.
+def begin_child(parent: int | None = None) -> None:
+    """Called first in a process that this one starts: it ends with its parent.
 
     Ctrl-C, SIGHUP and SIGTERM of a whole group are for the parent, which says what is kept. One
     that gets SIGTERM alone ends after some seconds.
+
+    Args:
+        parent: the parent's process id; None: it was forked by ``multiprocessing``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_soon)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     gc.freeze()  # a collection would write into, and so copy, all that is shared
     torch.set_num_threads(1)  # threads that the other process has started are not here
 
@@ -34,10 +39,11 @@ def _end_soon(*_: object) -> None:
     timer.start()
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+def _end_with_parent(parent: int | None) -> None:
+    if (process := multiprocessing.parent_process()) is not None:
+        process.join()
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
     os._exit(1)
 
 

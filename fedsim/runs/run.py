@@ -12,11 +12,12 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from compressors.usercode import error_text, located
-from fedsim.engines import flower, heap, raygrid
+from fedsim.engines import flower, heap
 from fedsim.engines.flower_memory import Carried
 from fedsim.engines.flowerlog import flower_quiet
-from fedsim.engines.forks import ForkedApp
 from fedsim.engines.local import LocalGrid
+from fedsim.engines.processes import Processes
+from fedsim.engines.remote import AppOf, RemoteGrid
 from fedsim.federation import precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
@@ -25,7 +26,7 @@ from fedsim.federation.evaluation import evenly_spread
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
 from fedsim.federation.stacks import Stack
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, forget_trainer
 from fedsim.federation.trainer import entries as trained_entries
 from fedsim.federation.trainer import settings_used as trained_settings
 from fedsim.federation.unapplied_updates import count_unapplied
@@ -68,11 +69,6 @@ from fedsim.settings.masks import told_of
 from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
-
-_MANY = 3
-"""With so many workers or more, replies are decoded while others train; else many replies would
-wait. With fewer, decoding meanwhile would take the interpreter's lock from the workers, and so
-would waking for each reply (7 % of a round of digits each)."""
 
 
 def run(
@@ -165,40 +161,48 @@ def engine_of(
 
 def on_actors(config: RunConfig, address: str | None) -> tuple[Memories, Engine]:
     """The same for the engine ``ray``: the clients' memory is here, and travels with messages."""
-    sent, states, clients = SentConfig(config), storage.states_of(config), config.plan.clients
-    app_of = partial(make_client_app, lambda _: sent.config)
+    states, clients = storage.states_of(config), config.plan.clients
     gpus, workers = devices.gpus_per_client(config), config.machine.workers
 
     def on_ray(main: Callable[[Grid], None]) -> None:
-        with raygrid.on_ray(app_of, clients, states, workers, address, gpus) as grid:
+        from fedsim.engines import workers as actors  # importing Ray takes a second
+
+        with actors.on_ray(app_of(config), clients, states, workers, address, gpus) as grid:
             main(grid)
 
     return states, on_ray
 
 
-def grid_of(config: RunConfig, states: InProcess, lockstep: Lockstep | None = None) -> LocalGrid:
-    """The in-process grid of a run.
+def app_of(config: RunConfig) -> AppOf:
+    """What makes the clients' app of a run, here or in another process."""
+    sent = SentConfig(config)
+    return partial(make_client_app, lambda _: sent.config)
+
+
+def grid_of(
+    config: RunConfig, states: InProcess, lockstep: Lockstep | None = None
+) -> LocalGrid | RemoteGrid:
+    """The grid of a run: its clients train in this process, or in as many as it has workers.
 
     Args:
         config: the run.
         states: its clients' memory.
         lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
-    app_of = partial(make_client_app, lambda _: config)
-    workers = min(config.machine.workers, config.plan.clients)  # a client has one message at a time
-    in_parallel = workers > 1 and at_once(config) == 1 and config.machine.device == "cpu"
-    forked = ForkedApp(app_of, states, workers) if in_parallel and forks_train() else None
+    clients, together = config.plan.clients, at_once(config)
+    workers = min(config.machine.workers, clients)  # a client has one message at a time
+    if workers > 1 and together == 1:
+        spawned = config.machine.device != "cpu" or not forks_train()
+        processes = Processes(app_of(config), workers, spawned)
+        return RemoteGrid(app_of(config), clients, states, processes)
     train = Stack.train_all if lockstep is None else lockstep.train
-    answer_several = make_answer_several(config, states, train)
     return LocalGrid(
-        forked or app_of(states),
-        config.plan.clients,
-        0 if lockstep else workers,
-        answer_several,
-        at_once(config),
+        app_of(config)(states),
+        clients,
+        make_answer_several(config, states, train),
+        together,
         numbered=True,
-        together=workers < _MANY,
-        end=forked.close if forked else lambda: None,
+        end=partial(forget_trainer, config),
     )
 
 

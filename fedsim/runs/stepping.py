@@ -50,7 +50,7 @@ class Federation:
     """A run on the local engine, in memory, that you step one round at a time.
 
     The last round is that of ``run``, and so is every number. A federation may be left at any
-    round; as a context, or by ``close``, its threads end.
+    round; as a context, or by ``close``, its processes end.
 
     Args:
         config: what is run.
@@ -166,7 +166,7 @@ class Federation:
         return RunState(self.config, self._records.memory(self._server).copied())
 
     def close(self) -> None:
-        """Ends the threads that train clients; the rounds so far stay."""
+        """Ends the processes that train clients; the rounds so far stay."""
         self._end()
 
     def __enter__(self) -> Federation:

@@ -13,7 +13,7 @@ from fedsim.tasks.data import datafiles, samples
 from fedsim.tasks.factories import Reader
 from fedsim.tasks.registry import reads_builtin
 
-_ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
+_ONE = lock_of_process()  # threads wait for one copy; tasks may nest
 
 
 class LoadedData(NamedTuple):

@@ -83,7 +83,7 @@ def rounds(count: int, up: Any, buffers: Buffers | None, known: list[str]) -> tu
     quick = Quickstart()
     template = ArrayRecord(model().state_dict()) if known else parameters()
     mod = client_mod(up, Raw(), template, buffers=known)
-    grid = LocalGrid(app_of(mod, quick.train), 2, 1)
+    grid = LocalGrid(app_of(mod, quick.train), 2)
     inside = FedAvg(fraction_evaluate=0, min_train_nodes=2, min_available_nodes=2)
     strategy = Compressed(inside, up, clients=2, buffers=buffers)
     arrays, trips = parameters(), []
@@ -146,7 +146,7 @@ def started(strategy: Any, mods: list[Any], initial: ArrayRecord, starts: int = 
     quick, app = Quickstart(), ClientApp()
     app.train(mods=mods)(quick.train)
     app.evaluate(mods=mods)(quick.evaluate)
-    grid = LocalGrid(app, 2, 1)
+    grid = LocalGrid(app, 2)
     results = [strategy.start(grid, initial, num_rounds=3) for _ in range(starts)]
     grid.close()
     return results[-1], quick
@@ -193,7 +193,7 @@ def test_who_has_not_trained_in_this_start_evaluates_without_the_last_ones_stati
     app.train(mods=[mod])(quick.train)
     app.evaluate(mods=[mod])(evaluate)
     answer_partition(app)
-    grid = LocalGrid(app, 2, 1)
+    grid = LocalGrid(app, 2)
     for cohort in (2, 1):
         inside = FedAvg(min_train_nodes=1, min_available_nodes=1)
         strategy = Compressed(inside, Raw(), buffers=own, clients=2, cohort=cohort)
@@ -243,7 +243,7 @@ def test_a_whole_state_dict_is_no_update() -> None:
     whole = ArrayRecord(model().state_dict())
     with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*buffers="):
         client_mod(sbc(0.1), Raw(), whole)
-    grid = LocalGrid(app_of(None, Quickstart().train), 2, 1)
+    grid = LocalGrid(app_of(None, Quickstart().train), 2)
     for strategy in (Compressed(FedAvg(), Raw(), clients=2), DelayedDSGD(Raw(), clients=2)):
         with pytest.raises(UpdateError, match=rf"'{COUNT}' is int64.*buffers=Buffers"):
             list(strategy.configure_train(1, whole, ConfigRecord(), grid))
@@ -270,7 +270,7 @@ def test_an_app_that_answers_parameters_alone() -> None:
 
     mod = client_mod(Raw(), Raw(), ArrayRecord(model().state_dict()), buffers=names())
     context = Context(1, 1, {"partition-id": 0}, RecordDict(), {})
-    grid = LocalGrid(app_of(mod, bare), 2, 1)
+    grid = LocalGrid(app_of(mod, bare), 2)
     strategy = Compressed(FedAvg(), Raw(), clients=2, buffers=Buffers(statistics()))
     message = next(iter(strategy.configure_train(1, parameters(), ConfigRecord(), grid)))
     with pytest.raises(ValueError, match="lacks 1.running_mean, 1.running_var, 1.num_batches"):

@@ -44,7 +44,7 @@ def rounds(strategy: Any, downlink: Any, how: Any = train) -> Any:
     app = ClientApp(mods=[client_mod(Raw(), downlink, initial(), frozen=FROZEN)])
     app.train()(how)
     answer_partition(app)
-    grid, arrays, messages = LocalGrid(app, 2, 1), initial(), []
+    grid, arrays, messages = LocalGrid(app, 2), initial(), []
     for number in (1, 2):
         asked = strategy.configure_train(number, arrays, ConfigRecord(), grid)
         arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(asked))

@@ -77,7 +77,7 @@ def bits(strategy: Compressed) -> tuple[int, int]:
 @pytest.mark.parametrize("uplink", ["raw", "terngrad", "sbc(0.2)", "powersgd(1)"])
 def test_two_names_of_one_tensor_stay_equal(uplink: str, downlink: str) -> None:
     up, down = parse(uplink), parse(downlink)
-    strategy, grid = strategy_of(up, down), LocalGrid(app_of(tied, up, down), 2, 1)
+    strategy, grid = strategy_of(up, down), LocalGrid(app_of(tied, up, down), 2)
     arrays = strategy.start(grid, initial(tied), num_rounds=5).arrays.to_torch_state_dict()
     grid.close()
     assert torch.equal(arrays["a.weight"], arrays["c.weight"])
@@ -91,7 +91,7 @@ def test_two_names_of_one_tensor_stay_equal(uplink: str, downlink: str) -> None:
 @pytest.mark.parametrize("downlink", ["raw", "sbc(0.2)"])
 def test_copies_are_tensors_of_their_own(downlink: str) -> None:
     up, down = Raw(), parse(downlink)
-    strategy, grid = strategy_of(up, down), LocalGrid(app_of(copies, up, down), 2, 1)
+    strategy, grid = strategy_of(up, down), LocalGrid(app_of(copies, up, down), 2)
     arrays = strategy.start(grid, initial(copies), num_rounds=3).arrays.to_torch_state_dict()
     grid.close()
     assert not torch.equal(arrays["a.weight"], arrays["c.weight"])
@@ -104,7 +104,7 @@ def test_a_restored_strategy_goes_on_with_the_same_arrays() -> None:
     for stops in (False, True):
         up = down = parse("sbc(0.2)")
         app, arrays, payloads = app_of(copies, up, down), initial(copies), []
-        strategy, grid = strategy_of(up, down), LocalGrid(app, 2, 1)
+        strategy, grid = strategy_of(up, down), LocalGrid(app, 2)
         for number in range(1, 5):
             if stops and number == 3:
                 saved, strategy = strategy.state(), strategy_of(up, down)

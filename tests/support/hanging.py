@@ -1,13 +1,11 @@
 """Clients that hang, and rounds that give them up: by what has happened, never by the clock."""
 
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 from flwr.app import Message
 
-from fedsim.engines import local
 from fedsim.engines.local import LocalGrid
 from strategies.channel.payload import KEY
 
@@ -23,20 +21,29 @@ def asks(message: Message, client: int, round_number: int | None = None) -> bool
 
 
 def given_up(monkeypatch: pytest.MonkeyPatch, hangs: Callable[[Message], bool]) -> None:
-    """A round's time is over when everybody has answered whose message does not ``hang``.
+    """The time of a round of the local engine is over before the reply to a message that ``hangs``.
 
-    However slow the machine is: the local engine's clock stands still until then.
+    It comes when the next messages have left.
     """
-    clock, real = SimpleNamespace(now=0.0), LocalGrid.send_and_receive
-    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    send, pull, late, in_time = LocalGrid.send_and_receive, LocalGrid.pull_messages, [], []
 
-    def send(self: LocalGrid, messages: Any, *, timeout: float | None = None) -> Iterator[Message]:
+    def sent(self: LocalGrid, messages: Any, *, timeout: float | None = None) -> Iterator[Message]:
+        in_time.extend(late)
+        late.clear()
         asked = list(messages)
-        left = sum(not hangs(message) for message in asked)
-        clock.now = 0.0 if left else 2 * LONG
-        for reply in real(self, asked, timeout=LONG):
-            left -= 1
-            clock.now = 0.0 if left else 2 * LONG
-            yield reply
+        for reply in send(self, asked, timeout=timeout):
+            (message,) = (m for m in asked if m.metadata.dst_node_id == reply.metadata.src_node_id)
+            if hangs(message):
+                late.append(reply)
+            else:
+                yield reply
 
-    monkeypatch.setattr(LocalGrid, "send_and_receive", send)
+    def pulled(self: LocalGrid, message_ids: Iterable[str]) -> Iterable[Message]:
+        ids = {*message_ids}
+        come = [reply for reply in in_time if reply.metadata.reply_to_message_id in ids]
+        for reply in come:
+            in_time.remove(reply)
+        return [*come, *pull(self, ids)]
+
+    monkeypatch.setattr(LocalGrid, "send_and_receive", sent)
+    monkeypatch.setattr(LocalGrid, "pull_messages", pulled)

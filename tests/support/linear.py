@@ -76,9 +76,9 @@ def modded_app(pull: Pull, up: Compressor, down: Compressor | None = None) -> Cl
     return app
 
 
-def grid_of(app: ClientApp, clients: int, workers: int = 1) -> LocalGrid:
+def grid_of(app: ClientApp, clients: int) -> LocalGrid:
     """An in-process grid."""
-    return LocalGrid(app, clients, workers)
+    return LocalGrid(app, clients)
 
 
 def tensor(*values: float) -> dict[str, Tensor]:

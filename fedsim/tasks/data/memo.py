@@ -14,7 +14,7 @@ D = TypeVar("D")
 def read_once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
     """A task's ``load`` whose last data set stays in memory: asked again, it reads nothing.
 
-    Clients on several threads wait for one copy instead of reading their own. The folder is the
+    Several threads wait for one copy instead of reading their own. The folder is the
     given one, whole, else what ``$FEDSIM_DATA`` names, else None.
 
     Args:

@@ -1,6 +1,6 @@
-"""Dropout whose masks only depend on (seed, client, iteration), not on other threads.
+"""Dropout whose masks only depend on (seed, client, iteration), not on other clients.
 
-`torch.nn.Dropout` draws from torch's global generator, which all threads of a process share: its
+`torch.nn.Dropout` draws from torch's global generator, which all clients of a process share: its
 masks depend on who drew before. The layers here have a generator each; the trainer seeds them
 before every step, so that a run ends with the same bits on any number of workers, and when it is
 resumed.
@@ -89,7 +89,7 @@ def own_masks(model: nn.Module) -> nn.Module:
         if instead:
             raise UsageError(
                 f"model: {name or 'it'} is {type(layer).__name__} with dropout drawn from torch's "
-                f"global generator, which other threads draw from too: {instead}"
+                f"global generator, which other clients draw from, too: {instead}"
             )
         for child, inner in layer.named_children():
             if type(inner) is nn.Dropout:

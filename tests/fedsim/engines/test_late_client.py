@@ -14,8 +14,7 @@ from torch.optim import SGD
 
 from fedsim import Data, RunConfig, Task, run
 from fedsim.engines.flower_memory import CarryingGrid
-from fedsim.engines.local import LocalGrid
-from fedsim.engines.raygrid import RayGrid
+from fedsim.engines.remote import RemoteGrid
 from fedsim.tasks.base import correct, cross_entropy
 from tests.support.hanging import LONG, asks
 from tests.support.owntasks import X, Y
@@ -90,7 +89,7 @@ def sleepy(folder: Path) -> Task:
 
 
 def test_a_late_client_on_every_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for grid in (LocalGrid, RayGrid, CarryingGrid):
+    for grid in (RemoteGrid, CarryingGrid):
         given_up(monkeypatch, grid, tmp_path / SENT)
     config = RunConfig.of(
         task=sleepy(tmp_path / "a"),

@@ -1,10 +1,6 @@
 """The in-process grid: replies, failures, memory, time."""
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines import local
-from fedsim.engines.local import LocalGrid, NodeQueue
+from fedsim.engines.local import LocalGrid
 from fedsim.federation.client_memory import AtNode, InProcess
 from strategies.channel.acknowledge import LIVES
 from tests.support.hanging import LONG
@@ -24,32 +20,20 @@ Grids = Any
 
 
 @pytest.fixture
-def grid_of() -> Iterator[Grids]:
-    """Grids over a train function, and one of several messages; closed at the end."""
-    grids = []
+def grid_of() -> Grids:
+    """Grids over a train function, and one of several messages."""
 
-    def make(train: Any, clients: int = 3, workers: int = 1, *more: Any) -> LocalGrid:
+    def make(train: Any, clients: int = 3, *more: Any) -> LocalGrid:
         app = ClientApp()
         app.train()(train)
-        grids.append(LocalGrid(app, clients, workers, *more))
-        return grids[-1]
+        return LocalGrid(app, clients, *more)
 
-    yield make
-    for grid in grids:
-        grid.close()
+    return make
 
 
 def ask(grid: LocalGrid, timeout: float | None = None, **values: Any) -> dict[int, Message]:
     replies = grid.send_and_receive(messages_to(grid, **values), timeout=timeout)
     return {reply.metadata.src_node_id: reply for reply in replies}
-
-
-def ask_first(grid: LocalGrid, count: int) -> list[int]:
-    """The nodes of the first so many replies: the call is over with them."""
-    replies: Any = grid.send_and_receive(messages_to(grid), timeout=LONG)
-    nodes = [reply.metadata.src_node_id for reply in islice(replies, count)]
-    replies.close()
-    return sorted(nodes)
 
 
 def messages_to(grid: LocalGrid, **values: Any) -> list[Message]:
@@ -66,9 +50,8 @@ def echo(message: Message, context: Context) -> Message:
     return Message(RecordDict({"out": record}), reply_to=message)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_client_replies_once(grid_of: Grids, workers: int) -> None:
-    replies = ask(grid_of(echo, 4, workers), x=3)
+def test_every_client_replies_once(grid_of: Grids) -> None:
+    replies = ask(grid_of(echo, 4), x=3)
     assert {n: dict(r.content["out"]) for n, r in sorted(replies.items())} == {
         n: {"client": n - 1, "x": 3} for n in (1, 2, 3, 4)
     }
@@ -90,56 +73,46 @@ def test_a_client_that_returns_nothing_is_an_error_reply(grid_of: Grids) -> None
     assert all("NoneType" in r.error.reason for r in replies.values())
 
 
-def test_a_client_that_hangs_is_not_waited_for(
-    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go, clock = threading.Event(), SimpleNamespace(now=0.0)
-
-    def train(message: Message, context: Context) -> Message:
-        if context.node_config["partition-id"] == 0:
-            go.wait(LONG)
-        return echo(message, context)
-
-    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    grid = grid_of(train, 3, workers=2)
-    came = []
-    for reply in grid.send_and_receive(messages_to(grid, x=1), timeout=LONG):
-        came.append(reply.metadata.src_node_id)
-        clock.now += LONG / 2  # the time is over after two replies, however slow the machine is
-    assert sorted(came) == [2, 3]
-    go.set()  # its late reply belongs to nobody
-    replies = ask(grid, timeout=LONG, x=2)
-    assert {n: r.content["out"]["x"] for n, r in replies.items()} == {1: 2, 2: 2, 3: 2}
-
-
-@pytest.mark.parametrize("together", [False, True])
-def test_replies_together_are_handed_over_when_all_are_there(
-    grid_of: Grids, together: bool
-) -> None:
+def test_clients_train_while_replies_are_waited_for(grid_of: Grids) -> None:
     served = []
 
     def train(message: Message, context: Context) -> Message:
         served.append(number(context))
         return echo(message, context)
 
-    grid = grid_of(train, 3, 0, None, 1, False, together)  # served by who waits: no race
-    seen = [len(served) for _ in grid.send_and_receive(messages_to(grid))]
-    assert seen == ([3, 3, 3] if together else [1, 2, 3])
-    assert list(grid.send_and_receive([])) == []
+    grid = grid_of(train)
+    assert [len(served) for _ in grid.send_and_receive(messages_to(grid))] == [1, 2, 3]
+    served.clear()
+    asked = messages_to(grid)
+    replies: Any = grid.send_and_receive(asked)
+    next(replies)
+    replies.close()  # of whom nobody wants the others
+    late = list(grid.pull_messages([m.metadata.message_id for m in asked]))
+    assert served == [0] and [r.metadata.src_node_id for r in late] == [2, 3]
+    assert all("over before" in r.error.reason for r in late)
 
 
-def test_a_client_that_hangs_is_not_waited_for_together(grid_of: Grids) -> None:
-    go = threading.Event()
+def test_no_client_begins_after_the_timeout(
+    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, seen = SimpleNamespace(now=0.0), list[int]()
 
     def train(message: Message, context: Context) -> Message:
-        if context.node_config["partition-id"] == 0:
-            go.wait(LONG)
+        seen.append(number(context))
+        clock.now += LONG / 2 if len(seen) == 1 else LONG
         return echo(message, context)
 
-    grid = grid_of(train, 3, 1, None, 1, False, True)
-    assert not ask(grid, timeout=0.01)  # the only worker hangs
-    go.set()
-    assert sorted(ask(grid, timeout=LONG)) == [1, 2, 3]
+    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    grid = grid_of(train)
+    asked = messages_to(grid)
+    replies = list(grid.send_and_receive(asked, timeout=LONG))
+    assert seen == [0, 1]
+    assert [r.metadata.src_node_id for r in replies] == [1, 2]  # who has begun is waited for
+    names = [message.metadata.message_id for message in asked]
+    (late,) = grid.pull_messages(names)
+    assert late.metadata.src_node_id == 3 and "over before" in late.error.reason
+    assert not list(grid.pull_messages(names))
+    assert len(ask(grid)) == 3
 
 
 def test_memory_is_kept_from_message_to_message(grid_of: Grids) -> None:
@@ -190,15 +163,6 @@ def test_contexts_say_who_is_who(grid_of: Grids) -> None:
     assert dict(replies[2].content["out"]) == {"partition-id": 1, "num-partitions": 3, "node": 2}
 
 
-def test_workers_are_single_threaded(grid_of: Grids) -> None:
-    def train(message: Message, context: Context) -> Message:
-        record = ConfigRecord({"threads": torch.get_num_threads()})
-        return Message(RecordDict({"out": record}), reply_to=message)
-
-    replies = ask(grid_of(train, 4, workers=2))
-    assert {r.content["out"]["threads"] for r in replies.values()} == {1}
-
-
 def test_the_rest_of_flowers_grid(grid_of: Grids) -> None:
     grid = grid_of(echo)
     assert list(grid.get_node_ids()) == [1, 2, 3]
@@ -212,46 +176,6 @@ def test_the_rest_of_flowers_grid(grid_of: Grids) -> None:
         grid.push_messages([])
 
 
-def test_a_node_answers_one_message_after_the_other(grid_of: Grids) -> None:
-    """The first is late: what the second finds is what the first left."""
-    go, seen = threading.Event(), list[int]()
-
-    def slow(message: Message, context: Context) -> Message:
-        number = int(str(message.content["in"]["number"]))
-        if number == 1:
-            go.wait(LONG)
-        seen.append(int(str(context.state.config_records.get("last", {"n": 0})["n"])))
-        context.state["last"] = ConfigRecord({"n": number})
-        return Message(RecordDict({"m": ConfigRecord({"n": number})}), reply_to=message)
-
-    grid = grid_of(slow, workers=2)
-    first, second = (
-        Message(RecordDict({"in": ConfigRecord({"number": n})}), 1, "train") for n in (1, 2)
-    )
-    assert list(grid.send_and_receive([first], timeout=0.1)) == []
-    replies = grid.send_and_receive([second], timeout=LONG)
-    threading.Timer(0.1, go.set).start()
-    assert [r.content["m"]["n"] for r in replies] == [2]
-    assert seen == [0, 1]
-    late = list(grid.pull_messages([first.metadata.message_id]))
-    assert [r.content["m"]["n"] for r in late] == [1]
-    assert list(grid.pull_messages([first.metadata.message_id])) == []
-
-
-def test_workers_end_when_a_run_ends() -> None:
-    before = set(threading.enumerate())
-    app = ClientApp()
-    app.train()(echo)
-    with closing(LocalGrid(app, 3, 4)) as grid:
-        ask(grid)
-    with pytest.raises(RuntimeError, match="stop"), closing(LocalGrid(app, 3, 4)):
-        raise RuntimeError("stop")
-    new = set(threading.enumerate()) - before
-    for thread in new:
-        thread.join(5)
-    assert not any(thread.is_alive() for thread in new)
-
-
 def test_messages_go_together_in_their_order_and_the_last_alone(grid_of: Grids) -> None:
     seen = []
 
@@ -260,7 +184,7 @@ def test_messages_go_together_in_their_order_and_the_last_alone(grid_of: Grids) 
         for i, message in enumerate(messages):
             yield i, echo(message, contexts[i])
 
-    replies = ask(grid_of(echo, 7, 1, together, 3))
+    replies = ask(grid_of(echo, 7, together, 3))
     assert seen == [[0, 1, 2], [3, 4, 5]]  # the seventh as ever
     assert {n: r.content["out"]["client"] for n, r in replies.items()} == {
         n: n - 1 for n in range(1, 8)
@@ -273,50 +197,10 @@ def test_what_raises_between_replies_is_the_error_of_those_that_are_left(grid_of
         yield 0, ZeroDivisionError("no batches")
         raise MemoryError("all at once")
 
-    replies = ask(grid_of(echo, 4, 1, together, 4))
+    replies = ask(grid_of(echo, 4, together, 4))
     assert [replies[n].has_error() for n in (1, 2, 3, 4)] == [True, False, True, True]
     assert replies[1].error.reason == "ZeroDivisionError: no batches"
     assert replies[4].error.reason.splitlines()[-1].startswith("MemoryError: all at once")
-
-
-def test_who_is_still_at_work_is_waited_for_by_itself(grid_of: Grids) -> None:
-    go, seen = threading.Event(), []
-
-    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
-        seen.append([number(context) for context in contexts])
-        if 0 in seen[-1] and not go.is_set():
-            go.wait(30)
-        for i, message in enumerate(messages):
-            yield i, echo(message, contexts[i])
-
-    grid = grid_of(echo, 4, 2, together, 2)
-    assert ask_first(grid, 2) == [3, 4]
-    assert ask_first(grid, 2) == [3, 4]  # 1 and 2 wait for their nodes
-    go.set()
-    assert sorted(ask(grid)) == [1, 2, 3, 4]
-    assert [0, 1] in seen and seen.count([2, 3]) >= 2
-
-
-def test_nodes_are_free_before_their_replies_are_there(
-    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who asks again at once finds the same clients side by side, however slow the worker is."""
-    release, seen = NodeQueue.release, []
-
-    def slow(queue: NodeQueue, node: int) -> Any:
-        time.sleep(0.05 if node <= 2 else 0)  # the other worker is free before
-        return release(queue, node)
-
-    def together(messages: Sequence[Message], contexts: Sequence[Context]) -> Iterator[Any]:
-        seen.append([number(context) for context in contexts])
-        for i, message in enumerate(messages):
-            yield i, echo(message, contexts[i])
-
-    monkeypatch.setattr(NodeQueue, "release", slow)
-    grid = grid_of(echo, 4, 2, together, 2)
-    for _ in range(5):
-        ask(grid)
-    assert sorted(seen) == [[0, 1]] * 5 + [[2, 3]] * 5
 
 
 def context_of(client: int, **config: str) -> Context:

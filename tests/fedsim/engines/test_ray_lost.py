@@ -15,8 +15,8 @@ from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError
 
 from fedsim import RunFailed, UsageError, run
 from fedsim.engines import cluster, workers
-from fedsim.engines.remote import States
-from fedsim.engines.workers import AGAIN, JOBS_PER_WORKER, Job, Worker, Workers, count_places
+from fedsim.engines.remote import Job, States
+from fedsim.engines.workers import AGAIN, JOBS_PER_WORKER, Worker, Workers, count_places
 from tests.support.runs import small
 
 

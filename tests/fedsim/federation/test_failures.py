@@ -1,7 +1,6 @@
 """Clients that fail, hang or diverge: said so, and never averaged in silence."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from fedsim.federation.server import Server
 from fedsim.federation.trainer import Trainer
 from fedsim.show.columns import failures_told
 from tests.support import replaying
-from tests.support.hanging import LONG, asks, given_up
+from tests.support.hanging import asks, given_up
 from tests.support.runs import (
     Memories,
     clients,
@@ -194,22 +193,12 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.usefixtures(not_tried.__name__)
 def test_a_client_that_hangs_is_given_up(
-    in_round_two: Any, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = threading.Event()
-
-    def hangs(trained: Any) -> Any:
-        go.wait(LONG)
-        raise RuntimeError("too late to count")
-
-    in_round_two(hangs)
     given_up(monkeypatch, lambda message: asks(message, BAD, 2))
-    config = RunConfig.of(task=make_task().name, method="raw", temporal=4, workers=3, min_replies=3)
-    try:
-        with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
-            run(config, tmp_path / "run")
-    finally:
-        go.set()
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=4, min_replies=3)
+    with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
+        run(config, tmp_path / "run")
     assert summary_of(tmp_path / "run")["status"] == "failed"
 
 
@@ -217,20 +206,8 @@ def test_a_client_that_hangs_is_given_up(
 def test_the_others_go_on_without_one_that_hangs(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train, go = Trainer.train, threading.Event()
-
-    def changed(self: Trainer, client: int, *rest: Any) -> Any:
-        if client == BAD and not go.wait(LONG):
-            raise AssertionError
-        return train(self, client, *rest)
-
-    monkeypatch.setattr(Trainer, "train", changed)
     given_up(monkeypatch, lambda message: asks(message, BAD))
-    task = make_task().name
-    try:
-        run(RunConfig.of(task=task, method="raw", temporal=12, workers=3), tmp_path)
-    finally:
-        go.set()
+    run(RunConfig.of(task=make_task().name, method="raw", temporal=12), tmp_path)
     assert rounds(tmp_path)["clients"].tolist() == [2]
     told = clients(tmp_path)
     assert told.loc[told["failures"] == 0, "client"].tolist() == [0, 2]

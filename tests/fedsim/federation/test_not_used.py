@@ -1,20 +1,20 @@
 """Replies that were asked for and not used: counted, with their reasons and their bits."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flwr.app import Message
 
 from fedsim import RunConfig, load, run
-from fedsim.engines.local import LocalGrid
+from fedsim.engines import local
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
 from tests.support import books
-from tests.support.hanging import LONG, asks, given_up
+from tests.support.hanging import asks, given_up
 from tests.support.runs import Memories, clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
@@ -27,15 +27,16 @@ Answer = Callable[..., Any]
 @pytest.fixture
 def replies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Changes what the bad client answers on the local engine."""
-    deliver = LocalGrid._deliver
+    answer = local.call_app
 
     def set_to(change: Answer) -> None:
-        def changed(self: LocalGrid, node: int, context: Any, reply: Any, call: Any) -> Any:
-            if node == BAD + 1 and reply.has_content():
+        def changed(app: Any, message: Message, context: Any) -> Message:
+            reply = answer(app, message, context)
+            if message.metadata.dst_node_id == BAD + 1 and reply.has_content():
                 change(reply)
-            return deliver(self, node, context, reply, call)
+            return reply
 
-        monkeypatch.setattr(LocalGrid, "_deliver", changed)
+        monkeypatch.setattr(local, "call_app", changed)
 
     return set_to
 
@@ -87,31 +88,6 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
     assert summary["up_content_bits_per_client"] == 0.75 * summary["up_content_bits"]
 
 
-def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the bad client's first upload come in the second round, which waits for it."""
-    deliver, replied = LocalGrid._deliver, LocalGrid._reply
-    second, came, at_node = threading.Event(), threading.Event(), dict[int, Any]()
-
-    def delayed(self: LocalGrid, node: int, *given: Any) -> Any:
-        message = at_node[node]
-        if any(asks(message, client, 2) for client in range(3)):
-            second.set()
-            assert came.wait(LONG)  # the second round does not end before the late upload is there
-        if asks(message, BAD, 1):
-            assert second.wait(LONG)
-        return deliver(self, node, *given)
-
-    def reply(self: LocalGrid, message: Any, node: int, call: Any) -> None:
-        at_node[node] = message
-        replied(self, message, node, call)
-        if asks(message, BAD):
-            came.set()
-
-    monkeypatch.setattr(LocalGrid, "_deliver", delayed)
-    monkeypatch.setattr(LocalGrid, "_reply", reply)
-    given_up(monkeypatch, lambda message: asks(message, BAD, 1))
-
-
 def late_run(
     method: str, make_task: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[RunConfig, dict[str, Any], Memories]:
@@ -121,12 +97,11 @@ def late_run(
         task=task.name,
         method=method,
         temporal=4,
-        workers=4,
         min_replies=2,
         momentum=0.0,
         keep_payloads=True,
     )
-    hold_back(monkeypatch)
+    given_up(monkeypatch, lambda message: asks(message, BAD, 1))
     memories = Memories(monkeypatch)
     return config, run(config, folder / "run").summary, memories
 

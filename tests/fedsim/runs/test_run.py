@@ -181,7 +181,7 @@ def test_actors_have_the_app_and_the_memories_of_all_clients(
         asked.append(arguments)
         yield "grid"
 
-    monkeypatch.setattr("fedsim.engines.raygrid.on_ray", on_ray)
+    monkeypatch.setattr("fedsim.engines.workers.on_ray", on_ray)
     memories, engine = on_actors(small(engine="ray", workers=2), "address")
     engine(grids.append)
     ((app_of, *others, _),) = asked

@@ -1,8 +1,7 @@
 """A federation that is stepped by hand: the run's own rounds, left and gone on with anywhere."""
 
+import multiprocessing
 import pickle
-import sys
-import threading
 from typing import Any
 
 import pandas as pd
@@ -11,6 +10,7 @@ import torch
 
 from fedsim import Federation, RunConfig, RunFailed, RunState, UsageError, run
 from fedsim.engines.local import LocalGrid
+from fedsim.federation.trainer import _TRAINERS
 from tests.fedsim.runs.test_callbacks import Diary
 from tests.support.cases import cases
 from tests.support.runs import small
@@ -32,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "controller": "plateau(1)", "method": "sbc", "gradient": 0.1, "temporal": 4,
         "network": _LINKS,
     },
-    "threads": {"workers": 2, "method": "qsgd(7)"},
+    "processes": {"workers": 2, "method": "qsgd(7)"},
     "a buffer": {
         "strategy": "fedbuff(2)", "clients": 5, "cohort": 3, "network": f"{_LINKS}, framing=on",
         "downlink": "sbc(0.1)",
@@ -136,17 +136,27 @@ def test_what_cannot_be_stepped_is_told() -> None:
             federation.round()
 
 
-def test_its_threads_end() -> None:
-    before, switch = threading.active_count(), sys.getswitchinterval()
-    with Federation(small(workers=3)) as federation:
-        federation.round()
-        assert threading.active_count() == before + 3
-    assert threading.active_count() == before and sys.getswitchinterval() == switch
+def test_what_trains_ends_with_it() -> None:
+    federation = Federation(small(workers=3))
+    federation.round()
+    assert len(multiprocessing.active_children()) == 3
+    federation.close()
     federation.close()  # again does nothing
-    left = Federation(small(workers=3))
+    assert not multiprocessing.active_children()
+    config = small()
+    left = Federation(config)
     left.round()
+    assert any(trainer.config == config for trainer in _TRAINERS)
     del left
-    assert threading.active_count() == before
+    assert not any(trainer.config == config for trainer in _TRAINERS)
+
+
+def test_two_federations_may_be_stepped_in_turns() -> None:
+    with Federation(small()) as first, Federation(small(seed=1)) as second:
+        for _ in range(2):
+            rows = [federation.round() for federation in (first, second)]
+    whole = [run(small(seed=seed), progress=False).rounds for seed in (0, 1)]
+    assert [row["metric"] for row in rows] == [frame["metric"][1] for frame in whole]
 
 
 def test_a_round_that_was_interrupted_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

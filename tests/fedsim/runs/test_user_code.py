@@ -86,7 +86,9 @@ def test_ctrl_c_in_a_client_ends_the_run(make_task: Any, how: Any) -> None:
         run(config, progress=False)
 
 
-def test_a_worker_s_own_error_ends_the_run(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_no_client_ends_the_run(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is of no client, as no memory for a copy of a context: no reply comes of it."""
 
     def refused(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Clients in forked processes: the same bits, a process that is lost takes nothing with it."""
+"""Clients in other processes: the same bits, a process that is lost takes nothing with it."""
 
 import errno
 import logging
@@ -13,7 +13,8 @@ from asyncio import CancelledError
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
-from types import SimpleNamespace
+from threading import Lock
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,14 +22,15 @@ import torch
 from torch import Tensor
 
 from fedsim import Federation, RunConfig, RunFailed, run
-from fedsim.engines import forks
-from fedsim.engines.forks import _Channel
+from fedsim.engines import processes
+from fedsim.engines.processes import _Channel
 from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError
 from fedsim.tasks.base import cross_entropy
 from tests.support.faults import told
+from tests.support.hanging import LONG
 from tests.support.killing import killed_once, killed_session
-from tests.support.runs import assert_same, make_task
+from tests.support.runs import assert_same, make_task, run_module
 
 __all__ = ["make_task"]  # the fixture
 
@@ -47,6 +49,71 @@ def test_runs_end_with_the_bits_of_one_worker(more: dict[str, Any], tmp_path: Pa
     run(config, tmp_path / "one", progress=False)
     run(config.but(workers=3), tmp_path / "three", progress=False)
     assert_same(tmp_path / "one", tmp_path / "three")
+    assert not multiprocessing.active_children()
+
+
+@pytest.fixture
+def no_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are new processes, as on a GPU."""
+    monkeypatch.setattr(run_module, "forks_train", lambda: False)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures(no_forks.__name__)
+def test_new_processes_train_with_the_bits_of_one_worker(make_task: Any, tmp_path: Path) -> None:
+    """A task that no module holds goes with them."""
+    here = os.getpid()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if os.getpid() != here:
+            (tmp_path / "elsewhere").touch()
+        return cross_entropy(outputs, targets)
+
+    more = {"method": "ef(topk(0.2) | cnat)", "downlink": "sbc(0.5)", "temporal": 2}
+    config = RunConfig.of(task=make_task(loss=loss).name, **more)
+    run(config, tmp_path / "one", progress=False)
+    assert not (tmp_path / "elsewhere").exists()
+    run(config.but(workers=2), tmp_path / "two", progress=False)
+    assert (tmp_path / "elsewhere").exists()
+    assert_same(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures(no_forks.__name__)
+def test_a_task_that_a_new_process_cannot_import_is_refused(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("nowhere")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec("def loss(outputs, targets):\n    return (outputs**2).mean()", module.__dict__)
+    config = RunConfig.of(task=make_task(loss=module.loss).name, workers=2)
+    with pytest.raises(UsageError, match="--workers is 2: .*nowhere.*PYTHONPATH.*--workers 1"):
+        Federation(config)
+
+
+@pytest.mark.usefixtures(no_forks.__name__)
+def test_a_task_that_cannot_travel_is_refused(make_task: Any) -> None:
+    lock = Lock()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        with lock:
+            return cross_entropy(outputs, targets)
+
+    with pytest.raises(UsageError, match="--workers is 3: .*lock.*PYTHONPATH.*--workers 1"):
+        Federation(RunConfig.of(task=make_task(loss=loss).name, workers=3))
+
+
+def test_a_client_that_hangs_ends_with_the_timeout(make_task: Any) -> None:
+    here = os.getpid()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if os.getpid() != here:
+            time.sleep(LONG)
+        return cross_entropy(outputs, targets)
+
+    config = RunConfig.of(task=make_task(loss=loss).name, workers=2, timeout=0.1)
+    with pytest.raises(RunFailed, match="no reply within the timeout"):
+        run(config, progress=False)
     assert not multiprocessing.active_children()
 
 
@@ -154,7 +221,7 @@ def refuse(
                 pass
         return mapped(file, size)
 
-    monkeypatch.setattr(forks, "mmap", SimpleNamespace(mmap=map_))
+    monkeypatch.setattr(processes, "mmap", SimpleNamespace(mmap=map_))
 
 
 @pytest.mark.parametrize("place", EVERY)
@@ -294,6 +361,8 @@ def test_what_was_copied_stays_as_it_came(ends: tuple[_Channel, _Channel]) -> No
 
 
 _RUN = """
+import fedsim.runs.run as module
+module.forks_train = lambda: {forks}
 from fedsim import RunConfig, run
 run(RunConfig.of(method="sbc(0.1)", iterations=10**6, temporal=5, workers=2), "out")
 """
@@ -301,10 +370,14 @@ run(RunConfig.of(method="sbc(0.1)", iterations=10**6, temporal=5, workers=2), "o
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_processes_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _RUN]
+@pytest.mark.parametrize("forks", [True, False])
+def test_processes_end_with_a_run_that_is_killed(forks: bool, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _RUN.format(forks=forks)]
     child = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
-    while len(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()) < 2:
+    started = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while len(workers := started.read_text().split()) < 2:
         assert child.poll() is None
         time.sleep(0.1)
     killed_session(child)
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):  # or the test hangs
+        time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The grid of the engine ray over workers that answer when the test says so."""
+"""The grid over workers that answer when the test says so."""
 
 import time
 from collections.abc import Callable
@@ -9,9 +9,8 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.raygrid import RayGrid
-from fedsim.engines.remote import RemoteAnswer, RemoteClients, States
-from fedsim.engines.workers import JOBS_PER_WORKER, Job
+from fedsim.engines.remote import Job, RemoteAnswer, RemoteClients, RemoteGrid, States
+from fedsim.engines.workers import JOBS_PER_WORKER
 from fedsim.federation.client_memory import InProcess
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import KEY
@@ -75,10 +74,10 @@ class Directed:
         self.ended = True
 
 
-def grid_over(workers: Any, clients: int) -> tuple[RayGrid, InProcess]:
+def grid_over(workers: Any, clients: int) -> tuple[RemoteGrid, InProcess]:
     states = InProcess()
     states.begin(None)
-    return RayGrid(app_of, clients, states, workers), states
+    return RemoteGrid(app_of, clients, states, workers), states
 
 
 def to(*nodes: int, word: str = "", kind: str = "train") -> list[Message]:
