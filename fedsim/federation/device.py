@@ -1,12 +1,10 @@
 """The memory of a GPU, and its precision of float32 products."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from threading import Condition
 from typing import Any
 
 import torch
@@ -21,7 +19,6 @@ _KEPT = 2
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 _SIZE = r"([\d.]+ [KMGT]iB)"
 
-_lock = threading.Lock()
 _placed: dict[tuple[int, torch.device], tuple[Data, Data]] = {}  # the original is kept: its id
 
 
@@ -39,13 +36,12 @@ def resident(data: Data, device: torch.device) -> Data:
     """
     if device.type != "cuda":
         return data
-    with _lock:
-        key = id(data), device
-        if key not in _placed:
-            while len(_placed) >= _KEPT:
-                _placed.pop(next(iter(_placed)))
-            _placed[key] = data, place_data(data, device)
-        return _placed[key][1]
+    key = id(data), device
+    if key not in _placed:
+        while len(_placed) >= _KEPT:
+            _placed.pop(next(iter(_placed)))
+        _placed[key] = data, place_data(data, device)
+    return _placed[key][1]
 
 
 def place_data(data: Data, device: torch.device) -> Data:
@@ -100,9 +96,6 @@ def enough(device: torch.device) -> Iterator[None]:
         raise DeviceFull(f"{device}: {needed}{free_text}; {cure}") from error
 
 
-_TURN = Condition()
-_UNDER_WAY: list[bool] = []  # of every call that is inside: whether its products are TF32
-_BEFORE: list[Any] = []
 _LEAVES: list[Any] = (
     []
     if not hasattr(torch.backends.cudnn, "conv")
@@ -115,8 +108,6 @@ _LEAVES: list[Any] = (
 def products(tf32: bool) -> Iterator[None]:
     """Inside, products of matrices and convolutions on a GPU are TF32, or whole float32.
 
-    Threads that ask for the same share it; one that asks for the other waits for them.
-
     Example:
         >>> with products(tf32=True):
         ...     torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
@@ -125,20 +116,12 @@ def products(tf32: bool) -> Iterator[None]:
     if not tf32 and _is_float32():
         yield
         return
-    with _TURN:
-        _TURN.wait_for(lambda: tf32 in _UNDER_WAY or not _UNDER_WAY)
-        if not _UNDER_WAY:
-            _BEFORE[:] = _flags()
-            _set("high" if tf32 else "highest", tf32)
-        _UNDER_WAY.append(tf32)
+    before = _flags()
+    _set("high" if tf32 else "highest", tf32)
     try:
         yield
     finally:
-        with _TURN:
-            _UNDER_WAY.pop()
-            if not _UNDER_WAY:
-                _restore(*_BEFORE)
-            _TURN.notify_all()
+        _restore(*before)
 
 
 def _is_float32() -> bool:

@@ -29,7 +29,6 @@ from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
 from fedsim.tasks.pytrees import Tree, leaves, stack, to_device
 from strategies import TrainJob, TrainResult
-from strategies.generators import drawing
 
 Result = TrainResult | Exception
 """What became of one client: its failure is not the others'."""
@@ -149,11 +148,10 @@ class Stack:
         n, start = jobs[0].job.iterations, jobs[0].job.start
         factors = [lr_factor(worker.task, start + i) for i in range(n)]
         for i, factor in enumerate(factors):
-            with drawing():  # a step that draws is seen after the call
-                x, y = self._batch(jobs, i)
-                gradients, losses, buffers = self._gradients(now, buffers, x, y)
-                if worker.steps:
-                    steps.step(gradients, factor)
+            x, y = self._batch(jobs, i)  # a step that draws is seen after the call
+            gradients, losses, buffers = self._gradients(now, buffers, x, y)
+            if worker.steps:
+                steps.step(gradients, factor)
             total += losses
         if worker.steps:
             update = {name: now[name].sub_(x) for name, x in before.items()}

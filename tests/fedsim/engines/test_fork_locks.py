@@ -9,13 +9,10 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-import torch
 from numba.core.compiler_lock import global_compiler_lock
 
-from fedsim.federation import draws
 from fedsim.ground import compiling
 from fedsim.tasks.data.memo import read_once
-from strategies.generators import drawing, seeded
 
 assert compiling  # which has a fork wait for the compiler
 _PATIENCE_SECONDS = 20
@@ -31,33 +28,10 @@ def _load(folder: Path | None, download: bool) -> None:
 _loading, _go_on = Event(), Event()
 
 
-def _seeding() -> None:
-    with seeded(1, torch.device("cpu")):
-        _loading.set()
-        _go_on.wait()
-
-
-def _drawing() -> None:
-    with drawing():
-        _loading.set()
-        _go_on.wait()
-
-
-def _turning() -> None:
-    with draws._TURN:
-        _loading.set()
-        _go_on.wait()
-
-
 def _compiling() -> None:
     with global_compiler_lock:
         _loading.set()
         _go_on.wait(0.5)  # whoever forks waits for it
-
-
-def _seeds() -> None:
-    with seeded(1, torch.device("cpu")):
-        pass
 
 
 def _loads() -> None:
@@ -76,9 +50,6 @@ def _enters(lock: Callable[[], AbstractContextManager[Any]]) -> Callable[[], Non
 @pytest.mark.parametrize(
     ("holds", "wants"),
     [
-        (_seeding, _seeds),
-        (_drawing, _seeds),
-        (_turning, _enters(lambda: draws._TURN)),
         (_load, _loads),
         (_compiling, _enters(lambda: global_compiler_lock)),
     ],

@@ -1,7 +1,5 @@
 """Draws from torch's global generator follow from (seed, client, iteration) on any workers."""
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ from fedsim.federation import draws
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import cross_entropy
-from strategies import generators
-from strategies.generators import drawing, seeded
 from tests.support.cases import cases
 from tests.support.runs import assert_same, make_task, model
 
@@ -119,106 +115,3 @@ def test_masks_differ_by_client_iteration_and_seed(make_task: Any) -> None:
     assert torch.equal(one, update(0, 0))
     for other in (update(1, 0), update(0, 1), update(0, 0, seed=1)):
         assert not torch.equal(one, other)
-
-
-def test_a_draw_while_another_thread_has_seeded_is_seen(make_task: Any) -> None:
-    """What was there is put back: a draw meanwhile would be undone, and its step kept as it is."""
-    task, device = make_task(), torch.device("cpu")
-    watch, began, seen = draws.Watch(task, device), threading.Event(), []
-
-    def building() -> None:  # a model, say, in another worker
-        with seeded(0, device):
-            first = torch.rand(3)
-            began.set()
-            time.sleep(0.3)
-            seen.append(torch.cat([first, torch.rand(3)]))
-
-    def step(alone: bool) -> Tensor:
-        if not alone:
-            other.start()
-            assert began.wait(30)
-        with watch.turn(lambda: 7, alone):
-            return torch.rand(3)
-
-    with watch.turn(lambda: 7, True):  # the first step is not the one that draws
-        pass
-    other = threading.Thread(target=building)
-    drawn = watch.call(step)
-    other.join(30)
-    assert task in draws._DRAWING
-    with seeded(7, device):
-        assert torch.equal(drawn, torch.rand(3))
-    with seeded(0, device):
-        assert torch.equal(seen[0], torch.cat([torch.rand(3), torch.rand(3)]))
-
-
-def test_seeding_waits_for_steps_under_way() -> None:
-    device, began, order = torch.device("cpu"), threading.Event(), []
-
-    def step() -> None:
-        with drawing(), drawing():
-            began.set()
-            time.sleep(0.3)
-            order.append("step")
-
-    other = threading.Thread(target=step)
-    other.start()
-    assert began.wait(30)
-    with drawing(), seeded(0, device):  # a thread does not wait for itself
-        order.append("seeded")
-    other.join(30)
-    assert order == ["step", "seeded"]
-
-
-def test_a_step_that_hangs_ends_no_run(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(generators, "_PATIENCE_SECONDS", 0.1)
-    began, end = threading.Event(), threading.Event()
-
-    def hangs() -> None:
-        with drawing():
-            began.set()
-            end.wait(30)
-
-    other = threading.Thread(target=hangs)
-    other.start()
-    assert began.wait(30)
-    with seeded(0, torch.device("cpu")):
-        end.set()
-    other.join(30)
-    assert "is not waited for" in caplog.text
-
-
-def test_a_call_alone_waits_for_those_that_may_still_draw(make_task: Any) -> None:
-    """The first call draws late, while the second is under way and free: both are done again."""
-    task, device = make_task(), torch.device("cpu")
-    started, seen = threading.Event(), []
-
-    def other(alone: bool) -> str:
-        seen.append(("other", alone))
-        if not alone:
-            started.set()
-            release.wait(30)
-        return "other"
-
-    def late(alone: bool) -> str:
-        seen.append(("late", alone))
-        if not alone:
-            torch.rand(1)
-        return "late"
-
-    release = threading.Event()
-    results: list[str] = []
-    slow = threading.Thread(target=lambda: results.append(draws.Watch(task, device).call(other)))
-    slow.start()
-    assert started.wait(30)
-    quick = threading.Thread(target=lambda: results.append(draws.Watch(task, device).call(late)))
-    quick.start()
-    quick.join(0.3)
-    assert quick.is_alive() and ("late", True) not in seen
-    release.set()
-    for thread in (slow, quick):
-        thread.join(30)
-    assert sorted(results) == ["late", "other"]
-    assert {("late", True), ("other", True)} <= set(seen)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -100,25 +99,6 @@ def test_without_a_gpu_nothing_is_set_that_a_cpu_does_anyway(
     with products(tf32=False):
         assert flags()[0] == (begun[0] if setting == "highest" else WHOLE)
     room._restore(*begun)
-
-
-def test_threads_share_and_wait() -> None:
-    """The last one out puts the flags back; another precision waits for it."""
-    first, second = products(True), products(True)
-    first.__enter__(), second.__enter__()
-    done: list[Any] = []
-
-    def other() -> None:
-        with products(False):
-            done.append(flags()[0])
-
-    waiting = Thread(target=other)
-    waiting.start()
-    first.__exit__(None, None, None)
-    assert flags()[0] == UPPER and not done
-    second.__exit__(None, None, None)
-    waiting.join(10)
-    assert done == [WHOLE]
 
 
 def test_a_cpu_has_no_tf32() -> None:
