@@ -33,7 +33,7 @@ from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
 from compressors.kernels.gpu.layout import programs_of
 from compressors.message import Upload, compress_all
 from compressors.segments import layout
-from fedsim.federation.masking import Masking, mask_all
+from fedsim.federation.client import Masking, mask_all
 
 PAGE = Path(__file__).parents[1] / "docs" / "gpu.md"
 CUDA = torch.device("cuda", 0)

@@ -10,7 +10,7 @@ from compressors.arguments import template_of
 from compressors.base import Compressor, Tensors
 from compressors.elsewhere import host_template
 from compressors.message import read_message
-from compressors.segments.decoded import Decoded, split_vector
+from compressors.segments.read import Decoded, split_vector
 
 _PLAIN = 2.0**-100
 """A product from which on no sum is rounded to -0: see ``WeightedSum``."""
@@ -46,23 +46,20 @@ class WeightedSum:
 
     def add(self, update: Tensors, weight: float) -> None:
         """Adds ``weight`` times an update of these names and shapes."""
-        if isinstance(update, Decoded) and self._takes_few(update.values_sent, weight):
-            places = update.places
-            entries = self.total.index_select(0, places).add_(update.values_sent, alpha=weight)
-            self.total.index_copy_(0, places, entries)
-            return
+        if isinstance(update, Decoded) and not (
+            self._was_dense and bool((self.total.signbit() & (self.total == 0)).any())
+        ):
+            self._was_dense, places, values = False, update.places, update.values_sent
+            if not len(values) or float(values.abs().min()) * weight >= _PLAIN:
+                entries = self.total.index_select(0, places).add_(values, alpha=weight)
+                self.total.index_copy_(0, places, entries)
+                return
         start = 0
         for name, shape in zip(self.names, self.shapes, strict=True):
             part = self.total[start : start + shape.numel()].view(shape)
             part.add_(update[name].detach().cpu(), alpha=weight)
             start += shape.numel()
         self._was_dense = True
-
-    def _takes_few(self, values: Tensor, weight: float) -> bool:
-        if self._was_dense and bool((self.total.signbit() & (self.total == 0)).any()):
-            return False
-        self._was_dense = False
-        return not len(values) or float(values.abs().min()) * weight >= _PLAIN
 
     def tensors(self) -> dict[str, Tensor]:
         """The sum by name: tensors that look at ``total``."""

@@ -31,10 +31,9 @@ from compressors.device import GPU_DEVICES
 from compressors.elsewhere import HostedMessage, host_template, is_elsewhere, on_host, placed_like
 from compressors.errors import NotFinite, PayloadError
 from compressors.grammar import fingerprint, is_foreign, short_text
-from compressors.segments.decoded import Decoded
 from compressors.segments.layout import VERSION
 from compressors.segments.plan import plan_of
-from compressors.segments.read import decode
+from compressors.segments.read import Decoded, decode
 from compressors.segments.write import encode
 from compressors.whole.keepers import check_whose
 

@@ -62,7 +62,8 @@ def optimizer_state(
         zip(optimizer.param_groups, initial_settings, strict=True)
     ):
         for key, value in group.items():
-            if key not in _SET and not (key in fresh and _equal(value, fresh[key])):
+            same = key in fresh and (value is fresh[key] or _equal(value, fresh[key]))
+            if key not in _SET and not same:
                 tag, tensor = _tensor(value, f"param_groups[{number}][{key!r}]")
                 state[f"{_GROUP}{number}/{tag}{key}"] = tensor
     return state

@@ -1,6 +1,6 @@
 """Of which entries a sender forgets its momentum: those that ``ef(..., mask=true)`` has sent.
 
-The sender's optimizer has the momentum (``fedsim.federation.masking``); a method says where.
+The sender's optimizer has the momentum (``fedsim.federation.client``); a method says where.
 """
 
 from collections.abc import Iterator

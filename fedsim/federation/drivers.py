@@ -12,10 +12,16 @@ from compressors import State, compress
 from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
-from fedsim.federation.client import Request, Serving, serve
+from fedsim.federation.client import (
+    Masked,
+    Masking,
+    Request,
+    Serving,
+    mask_all,
+    serve,
+)
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
-from fedsim.federation.masking import Masked, Masking, mask_all, mask_momentum
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import StackJob
 from fedsim.federation.stacks import Result, Stack, stack_of
@@ -82,7 +88,7 @@ def serve_one(serving: Serving, train: Callable[..., TrainResult]) -> tuple[Reco
                 elif isinstance(request, Upload):
                     answer = Encoded(*compress(*request), time.perf_counter() - start)
                 else:
-                    answer = Masked(mask_momentum(*request), time.perf_counter() - start)
+                    answer = Masked(mask_all([request])[0], time.perf_counter() - start)
             except Exception as error:
                 request = serving.throw(error)
             else:

@@ -94,8 +94,8 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
             for name, p in trainer.parameters.items():
                 p.copy_(values[name])
             trainer.model.eval()
-            return [_score(trainer, data.read_test, chosen, _lie(data.test_x))] + [
-                _score(trainer, data.read_train, torch.from_numpy(part), _lie(data.train_x))
+            return [_score(trainer, data.read_test, data.test_x, chosen)] + [
+                _score(trainer, data.read_train, data.train_x, torch.from_numpy(part))
                 for part in parts
                 if len(part)
             ]
@@ -137,21 +137,17 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
         return trainer.watch.call(computed)
 
 
-def _lie(inputs: Tree) -> torch.device:
-    """The device of the inputs if a batch only indexes them; else the CPU."""
-    first = leaves(inputs)[0]
-    return first.device if isinstance(first, Tensor) else torch.device("cpu")
-
-
 def _score(
     trainer: Trainer,
     read: Callable[[Tensor], tuple[Tree, Tree]],
+    inputs: Tree,
     chosen: Tensor,
-    lie: torch.device,
 ) -> Score:
-    """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
+    """The scores of the trainer's model on some of the ``inputs``; ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
-    chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
+    first = leaves(inputs)[0]
+    if isinstance(first, Tensor):  # a batch only indexes them: the numbers go there once
+        chosen = send(chosen, first.device)
     sums, loss = dict[str, Any](), 0.0
     for index in chosen.split(task.evaluation_batch):
         x, y = read(index)

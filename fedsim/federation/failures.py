@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from compressors import ErrorFeedback
+from compressors.base import Compressor
+from compressors.bounds import bound
+from compressors.grammar import short_text
+from compressors.whole.keepers import parts_of
 from strategies import RoundTraffic
 from strategies.channel.replies import AT_WORK
 from strategies.channel.server_end import OVERDUE
@@ -114,3 +119,23 @@ def largest_update(traffic: RoundTraffic, far: float = 0.0) -> str:
         f"; the largest update of round {traffic.round} is client {client}'s, of norm {largest:.3g}"
         f"{compared}; --max-norm refuses updates above a norm"
     )
+
+
+def suspect(method: Compressor) -> str | None:
+    """A remark on a diverged run if the method's memory may be the reason; else None.
+
+    A memory is bounded if theory has a rule for the method inside it: ``check_growth`` has then
+    accepted it. A part of the user's own has no rule.
+
+    Example:
+        >>> from compressors import parse
+        >>> suspect(parse("sbc(0.01)")) is None
+        True
+    """
+    for part in parts_of(method):
+        if isinstance(part, ErrorFeedback) and bound(part.inner, 64).kind == "unknown":
+            return (
+                f"the method's memory may have grown without end, for nothing is known of the "
+                f"errors of {short_text(part.inner)} (try the method without ef)"
+            )
+    return None

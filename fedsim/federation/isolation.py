@@ -18,13 +18,13 @@ from torch import Tensor
 
 from compressors import State
 from compressors.usercode import user_code
-from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import serve_one
 from fedsim.federation.fingerprint import Contents, attributes, model_contents, of_function, same
 from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.server import make_strategy
 from fedsim.federation.stackable import NEAR
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError

@@ -12,18 +12,20 @@ part of a model.
 The server evaluates, which costs no bits.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from math import nan
+from typing import Any
 
-import numpy as np
+from torch import Tensor
 
 from compressors.bits import Span
-from fedsim.federation import digests
-from fedsim.federation.failures import failed_clients, reasons
+from fedsim.federation.failures import reasons
+from fedsim.federation.slots import bytes_of
+from fedsim.ground.columns import receivers
+from fedsim.ground.files import digest_of
 from fedsim.ground.records import (
     ClientBooks,
     CodingSeconds,
@@ -31,13 +33,10 @@ from fedsim.ground.records import (
     LayerRecord,
     RoundBits,
 )
-from fedsim.ground.rounds import receivers
 from strategies import RoundTraffic
-from strategies.channel.side_payloads import CHARGES
+from strategies.channel.framing import NO_TRAVEL
+from strategies.channel.side_payloads import BUFFERS, CHARGES
 from strategies.channel.traffic import Downlink, Uplink
-
-if TYPE_CHECKING:  # half a second, which only a run's tables need
-    import pandas as pd
 
 _SPLIT: dict[str, Span] = {
     "header_bits": "header",
@@ -46,13 +45,6 @@ _SPLIT: dict[str, Span] = {
     "side_bits": "side",
 }
 CONTENT = ("position_bits", "value_bits", "side_bits")
-FATES = ("returned", "lost")
-"""What becomes of an update that arrived too late, or not at all, and was not applied."""
-
-EDGES = ("edge_up_bits", "edge_down_bits")
-"""The columns of what travels between the server and edge servers."""
-
-_OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
 @dataclass
@@ -93,11 +85,6 @@ def bits_of_each(row: Mapping[str, Any], of: str) -> float:
     return up if of == "up" else up + of_each(row["down_wire_bits"], receivers(row))
 
 
-def wire_bits(payload: bytes) -> int:
-    """The bits of one message."""
-    return 8 * len(payload)
-
-
 def charged_bits(message: Downlink | Uplink) -> int:
     """The charged bits of one message: its payload, and the side payloads that are in ``wire``.
 
@@ -124,10 +111,11 @@ def free_bits(message: Downlink | Uplink) -> int:
     if message.charged:
         return message.free
     charged = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
-    return wire_bits(message.payload) + sum(map(wire_bits, charged))
+    return 8 * (len(message.payload) + sum(map(len, charged)))
 
 
-def _side_columns(names: Iterable[str], direction: str) -> dict[str, str]:
+@lru_cache
+def _side_columns(names: tuple[str, ...], direction: str) -> Mapping[str, str]:
     """The columns of side payloads, by the names of those that travel in a direction."""
     return {
         name: f"{direction}_{CHARGES[name].column}"
@@ -136,53 +124,101 @@ def _side_columns(names: Iterable[str], direction: str) -> dict[str, str]:
     }
 
 
-def _side_bits(columns: Mapping[str, str], messages: Iterable[Downlink | Uplink]) -> dict[str, int]:
+def _side_bits(columns: Mapping[str, str], messages: Sequence[Downlink | Uplink]) -> dict[str, int]:
     """The bits of side payloads by ``_side_columns``, each the sum over messages."""
     bits = dict.fromkeys(columns.values(), 0)
     for message in messages:
         for name, payload in message.side_payloads.items():
             if name in columns and not (CHARGES[name].model and free_bits(message)):
-                bits[columns[name]] += wire_bits(payload)
+                bits[columns[name]] += 8 * len(payload)
     return bits
 
 
-def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, int]:
-    """The columns of a payload's parts, each the sum over messages of one direction."""
-    sums = {column: sum([m.spans[span] for m in messages]) for column, span in _SPLIT.items()}
-    content = sum(sums[column] for column in CONTENT)
-    return {f"{direction}_{name}": x for name, x in (sums | {"content_bits": content}).items()}
+def booked(traffic: RoundTraffic) -> list[int]:
+    """The keys of a round's traffic that have a record, in order (``client_books``)."""
+    reasons_of = {*traffic.refused, *traffic.failures}
+    return sorted({*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits})
 
 
-def bits_of_round(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> RoundBits:
+def client_books(traffic: RoundTraffic) -> dict[int, ClientBooks]:
+    """One for each client of the round's cohort, and for each whose late upload arrived in it.
+
+    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0. They are
+    by the traffic's keys, in their order.
+    """
+    reasons_of = traffic.refused | traffic.failures
+    side_up, side_down = (
+        _side_columns(traffic.side_names, direction) for direction in ("up", "down")
+    )
+    cache: dict[tuple[int, int], str] = {}
+    dropped, wire = Counter(traffic.dropped), traffic.wire
+    books = {}
+    for key in booked(traffic):
+        up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
+        request, answer = wire.requests.get(key, NO_TRAVEL), wire.used.get(key, NO_TRAVEL)
+        ups = [up] if up else []
+        sent = [*([down] if down else []), *[first for k, first in traffic.unused if k == key]]
+        books[key] = ClientBooks(
+            round=traffic.round,
+            client=traffic.client_of(key),
+            samples=int(up.samples) if up else 0,
+            up_wire_bits=charged_bits(up) if up else 0,
+            up_content_bits=8 * len(up.payload) - up.spans["header"] if up else 0,
+            down_wire_bits=sum(map(charged_bits, sent)),
+            **_side_bits(side_up, ups),
+            **_side_bits(side_down, sent),
+            # the reply that is used, and the call for the message, which a late one has not
+            up_message_bits=8 * (answer.up + request.up) if key in wire.used else 0,
+            # the message, of the initial model only the framing, and the answer to its reply
+            down_message_bits=8 * (request.down + answer.down) - free_bits(down) if down else 0,
+            up_sent=int(up.metrics.get("sent", 0)) if up else 0,
+            train_loss=up.metrics.get("train-loss", nan) if up else nan,
+            failures=int(key in traffic.failures),
+            failure_reasons=" ".join(reasons_of.get(key, "").split()),
+            failed_up_bits=traffic.failed_bits.get(key, 0),
+            returned=up.returned if up else 0,
+            lost=(up.lost if up else 0) + dropped[key],
+            digest_down=_digest_of_message(down, cache),
+            digest_up=_digest_of_message(up, cache),
+        )
+    return books
+
+
+def bits_of_round(
+    traffic: RoundTraffic, books: Mapping[int, ClientBooks], sampling: SamplerBits | None = None
+) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
-    ``sampling``: the bits of a sampler's own requests; None: the run's sampler sends none.
+    Args:
+        traffic: of the round.
+        books: of its clients (``client_books``).
+        sampling: the bits of a sampler's own requests; None: the run's sampler sends none.
     """
-    ups = list(traffic.uplinks.values())
+    sampler, clients = sampling or SamplerBits(), books.values()
+    bits: dict[str, int] = {}
+    if traffic.edges is not None:
+        bits["edge_up_bits"] = 8 * sum(map(len, traffic.edges.payloads.values()))
+        bits["edge_down_bits"] = sum(edge_down_bits(traffic).values())
+    total = 8 * sum(traffic.wire.total()) + sampler.up + sampler.down + sum(bits.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
-    sampler = sampling or SamplerBits()
-    edges = (
-        []
-        if traffic.edges is None
-        else [
-            sum(wire_bits(payload) for payload in traffic.edges.payloads.values()),
-            sum(edge_down_bits(traffic).values()),
-        ]
-    )
+    paid = [down for down in downs if down.charged]
+    for direction, messages in (("up", traffic.uplinks.values()), ("down", paid)):
+        for column, span in _SPLIT.items():
+            bits[f"{direction}_{column}"] = sum([message.spans[span] for message in messages])
+        bits[f"{direction}_content_bits"] = sum(bits[f"{direction}_{column}"] for column in CONTENT)
+        for column in _side_columns(traffic.side_names, direction).values():
+            bits[column] = sum([getattr(record, column) for record in clients])
     return RoundBits(
-        up_wire_bits=sum(map(charged_bits, ups)) + sampler.up,
-        down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
+        up_wire_bits=sum([record.up_wire_bits for record in clients]) + sampler.up,
+        down_wire_bits=sum([record.down_wire_bits for record in clients]) + sampler.down,
         up_sampler_bits=None if sampling is None else sampling.up,
         down_sampler_bits=None if sampling is None else sampling.down,
-        up_message_bits=8 * sum([traffic.wire.up(client) for client in traffic.uplinks]),
-        down_message_bits=sum([_down_message_bits(traffic, c) for c in traffic.downlinks]),
-        total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down + sum(edges),
-        **dict(zip(EDGES, edges, strict=False)),
-        up_sent=sum([int(up.metrics.get("sent", 0)) for up in ups]),
-        **_split(ups, "up"),
-        **_split([down for down in downs if down.charged], "down"),
-        **_side_bits(_side_columns(traffic.side_names, "up"), ups),
-        **_side_bits(_side_columns(traffic.side_names, "down"), downs),
+        # a client whose update came in part has messages of which the round uses none
+        up_message_bits=sum([books[key].up_message_bits for key in traffic.uplinks]),
+        down_message_bits=sum([record.down_message_bits for record in clients]),
+        total_bits=total,
+        up_sent=sum([record.up_sent for record in clients]),
+        **bits,
     )
 
 
@@ -200,29 +236,19 @@ def edge_down_bits(traffic: RoundTraffic) -> dict[int, int]:
     return {group: sum(messages.values()) for group, messages in bits.items()}
 
 
-def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
-    """The message bits down to a client; only the framing if it is sent the initial model."""
-    return 8 * traffic.wire.down(client) - free_bits(traffic.downlinks[client])
-
-
-def mean_metric(traffic: RoundTraffic, key: str) -> float:
-    """The mean of what clients say under ``key``; NaN where none does."""
-    values = [up.metrics[key] for _, up in sorted(traffic.uplinks.items()) if key in up.metrics]
-    return sum(values) / len(values) if values else float("nan")
-
-
 def round_seconds(traffic: RoundTraffic) -> CodingSeconds:
     """The columns of what a round's parts took, over all clients and at the server."""
-
-    def total(key: str) -> float:
-        return sum([up.metrics.get(key, 0.0) for up in traffic.uplinks.values()])
-
+    metrics = [up.metrics for up in traffic.uplinks.values()]
+    train, encode, receive = (
+        sum([of_client.get(name, 0.0) for of_client in metrics])
+        for name in ("train-seconds", "encode-seconds", "decode-seconds")
+    )
     return CodingSeconds(
-        train_seconds=total("train-seconds"),
-        encode_seconds=total("encode-seconds"),
+        train_seconds=train,
+        encode_seconds=encode,
         decode_seconds=traffic.decode_seconds,
-        downlink_seconds=traffic.downlink_seconds + total("decode-seconds"),
-        receive_seconds=total("decode-seconds"),
+        downlink_seconds=traffic.downlink_seconds + receive,
+        receive_seconds=receive,
     )
 
 
@@ -247,53 +273,6 @@ def count_failures(traffic: RoundTraffic) -> FailedReplies:
     )
 
 
-def booked(traffic: RoundTraffic) -> list[int]:
-    """The keys of a round's traffic that have a record, in order (``client_books``)."""
-    reasons_of = {*traffic.refused, *traffic.failures}
-    return sorted({*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits})
-
-
-def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
-    """One for each client of the round's cohort, and for each whose late upload arrived in it.
-
-    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0. They are
-    in the order of the traffic's keys.
-    """
-    reasons_of = traffic.refused | traffic.failures
-    names = traffic.side_names
-    side_up, side_down = (_side_columns(names, direction) for direction in ("up", "down"))
-    cache: dict[tuple[int, int], str] = {}
-    dropped = Counter(traffic.dropped)
-    books = []
-    for key in booked(traffic):
-        up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
-        sent = [*([down] if down else []), *[first for k, first in traffic.unused if k == key]]
-        books.append(
-            ClientBooks(
-                round=traffic.round,
-                client=traffic.client_of(key),
-                samples=int(up.samples) if up else 0,
-                up_wire_bits=charged_bits(up) if up else 0,
-                up_content_bits=wire_bits(up.payload) - up.spans["header"] if up else 0,
-                down_wire_bits=sum(map(charged_bits, sent)),
-                **_side_bits(side_up, [up] if up else []),
-                **_side_bits(side_down, sent),
-                up_message_bits=8 * traffic.wire.up(key),
-                down_message_bits=_down_message_bits(traffic, key) if down else 0,
-                up_sent=int(up.metrics.get("sent", 0)) if up else 0,
-                train_loss=up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-                failures=int(key in traffic.failures),
-                failure_reasons=" ".join(reasons_of.get(key, "").split()),
-                failed_up_bits=traffic.failed_bits.get(key, 0),
-                returned=up.returned if up else 0,
-                lost=(up.lost if up else 0) + dropped[key],
-                digest_down=digests.of_message(down, cache),
-                digest_up=digests.of_message(up, cache),
-            )
-        )
-    return books
-
-
 def layer_records(traffic: RoundTraffic) -> list[LayerRecord]:
     """One per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
@@ -309,74 +288,6 @@ def layer_records(traffic: RoundTraffic) -> list[LayerRecord]:
         )
         for name in (counted[0].sent if counted else ())
     ]
-
-
-def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
-    """Bits of a client that takes part in every round: round by round, the mean over its cohort.
-
-    With them ``total_bits``, all that travelled of all clients, and ``EDGES``, of all edge servers.
-    """
-    up_columns = [c for c in rounds.columns if c.startswith("up_")]
-    down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
-    receiver_counts = receivers(rounds.fillna({"absent": 0, "late": 0}))
-    sums = {c: _of_each(rounds[c], rounds["clients"]) for c in up_columns}
-    sums |= {c: _of_each(rounds[c], receiver_counts) for c in down_columns}
-    # NaN where a round lacks the number, as in a run that an older version began
-    of_all = [name for name in ("total_bits", *EDGES) if name in rounds]
-    return sums | {name: float(rounds[name].sum(skipna=False)) for name in of_all}
-
-
-def _of_each(bits: pd.Series, clients: pd.Series) -> float:
-    """The sum of ``of_each``, round by round."""
-    many, totals = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
-    return float((totals / np.maximum(many, 1)).sum())
-
-
-def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
-    """Bits of the whole federation over the number of its clients.
-
-    With a cohort smaller than the federation they are fewer than those of `per_participation`. The
-    wire columns include unused uploads, too. The content of these is not known.
-
-    Args:
-        rounds: `rounds.parquet`; without `failed_up_bits` (older folders) no failure is known.
-        clients: of the federation.
-
-    Example:
-        >>> import pandas as pd
-        >>> columns = ["up_wire_bits", "up_content_bits", "down_wire_bits", "failed_up_bits"]
-        >>> of_federation(pd.DataFrame([[40, 30, 20, 0], [40, 30, 20, 20]], columns=columns), 10)
-        {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, \
-'down_wire_bits_per_client': 4.0}
-    """
-    sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL if name in rounds}
-    if "failed_up_bits" in rounds:
-        sums["up_wire_bits_per_client"] += float(rounds["failed_up_bits"].sum())
-    return {name: bits / clients for name, bits in sums.items()}
-
-
-def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
-    """A run's failed replies: how many, why, and the bits of such uploads, over all clients."""
-    texts = clients.loc[clients["failures"] > 0, "failure_reasons"]
-    whose = failed_clients(clients)
-    return {
-        "failures": int(rounds["failures"].sum()),
-        "failure_reasons": reasons(texts),
-        "failed_up_bits": int(rounds["failed_up_bits"].sum()),
-        **{outcome: int(rounds[outcome].sum()) for outcome in FATES if outcome in rounds},
-        **({"failed_clients": whose} if whose else {}),
-    }
-
-
-def share(rounds: pd.DataFrame, entries: int) -> float:
-    """The share of an update's entries that travelled, over all uploads that were used.
-
-    The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
-    sent. `entries`: those of an update, to which frozen ones do not belong, but control variates
-    do.
-    """
-    uploads = rounds["clients"].sum()
-    return float(rounds["up_sent"].sum() / (uploads * entries)) if uploads else 0.0
 
 
 def used_iterations(row: Mapping[str, Any]) -> float:
@@ -395,6 +306,54 @@ def used_iterations(row: Mapping[str, Any]) -> float:
     return mean if row["clients"] else 0
 
 
-def compression_ratio(trained: int, iterations: float, up_bits: float) -> float:
-    """32 bits per trained parameter and local iteration, over the bits that were sent instead."""
-    return 32 * trained * iterations / up_bits if up_bits else float("inf")
+DIGEST_UP, DIGEST_DOWN = "digest_up", "digest_down"
+"""The columns of ``clients.parquet``: of the payload, with the buffers' behind it where there is
+one; empty where nothing travelled, or what came is not used. Digests of messages and of the model
+are 32 hex digits of blake2b (``fedsim.ground.files.digest_of``). Reports, orders and
+acknowledgements are in none of them: the model follows from the rest."""
+
+DIGEST_PAYLOADS, DIGEST_MODEL = "digest_payloads", "digest_model"
+"""The columns of ``rounds.parquet``: over the round's rows of clients, and of the model after it,
+as ``model.safetensors`` would hold it."""
+
+
+def _digest_of_message(message: Downlink | Uplink | None, cache: dict[tuple[int, int], str]) -> str:
+    """The digest of a client's downlink, or of its used uplink; empty without a message.
+
+    ``cache``: digests of the same traffic, to which this one is added: a payload that many clients
+    receive is hashed once.
+    """
+    if message is None:
+        return ""
+    payload, buffers = message.payload, message.side_payloads.get(BUFFERS, b"")
+    same = id(payload), id(buffers)
+    if same not in cache:
+        cache[same] = digest_of(payload + buffers)
+    return cache[same]
+
+
+def digest_of_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Over a round's rows of clients, in their order.
+
+    Example:
+        >>> digest_of_rows([{"client": 3, "digest_down": "ab", "digest_up": ""}])
+        '5a295c8a25e3bd0eab2428bb286b9c01'
+    """
+    lines = [f"{row['client']} {row[DIGEST_DOWN]} {row[DIGEST_UP]}" for row in rows]
+    return digest_of("\n".join(lines).encode("ascii"))
+
+
+def digest_of_model(tensors: Mapping[str, Tensor]) -> str:
+    """Of tensors by name, in the order of the names: of their types, shapes and values.
+
+    Example:
+        >>> import torch
+        >>> a, b = torch.zeros(2), torch.ones(3)
+        >>> one, other = digest_of_model({"a": a, "b": b}), digest_of_model({"b": b, "a": a})
+        >>> one == other != digest_of_model({"a": b, "b": a})
+        True
+    """
+    lines = []
+    for name, x in sorted(tensors.items()):
+        lines.append(f"{name} {x.dtype} {tuple(x.shape)} {digest_of(bytes_of(x))}")
+    return digest_of("\n".join(lines).encode("utf-8"))

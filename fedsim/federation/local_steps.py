@@ -148,12 +148,17 @@ class Fixed:
     ) -> None:
         """Takes in a finished round: its row, its traffic, the model after, and its updates."""
 
-    def client_orders(self, work: Work | None) -> ClientOrders | None:
-        """The columns of a client's record on its work; None where nothing was ordered."""
-        return None
+    def book(
+        self, clients: Sequence[ClientRecord], works: Sequence[Work | None]
+    ) -> RoundOrders | None:
+        """The columns of a round's record on its clients' work, and those of their records.
 
-    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders | None:
-        """The columns of a round's record on the work of its clients."""
+        None where nothing was ordered, and the records stay as they are.
+
+        Args:
+            clients: their records, of which the orders are set.
+            works: of each; None: it was neither asked nor its update used.
+        """
         return None
 
 
@@ -187,10 +192,9 @@ class Epochs(Fixed):
     def close(self, number: int, works: Collection[Work]) -> None:
         self.steps = max(work.n for work in works)
 
-    def client_orders(self, work: Work | None) -> ClientOrders:
-        return ClientOrders(work.n if work else 0)
-
-    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders:
+    def book(self, clients: Sequence[ClientRecord], works: Sequence[Work | None]) -> RoundOrders:
+        for client, work in zip(clients, works, strict=True):
+            client.orders = ClientOrders(work.n if work else 0)
         return RoundOrders(used_iterations=_used_iterations(clients))
 
 
@@ -368,12 +372,10 @@ class Controlled(Fixed):
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
-    def client_orders(self, work: Work | None) -> ClientOrders:
-        return ClientOrders(work.n, work.p) if work else ClientOrders(0, math.nan)
-
-    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders:
-        fractions_of = [client.orders.sent_fraction for client in clients if client.orders]
-        fractions = [p for p in fractions_of if p is not None and not math.isnan(p)]
+    def book(self, clients: Sequence[ClientRecord], works: Sequence[Work | None]) -> RoundOrders:
+        for client, work in zip(clients, works, strict=True):
+            client.orders = ClientOrders(work.n, work.p) if work else ClientOrders(0, math.nan)
+        fractions = [work.p for work in works if work and not math.isnan(work.p)]
         return RoundOrders(
             sent_fraction=sum(fractions) / len(fractions) if fractions else math.nan,
             used_iterations=_used_iterations(clients),

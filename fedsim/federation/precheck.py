@@ -17,13 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from compressors import derive, own_rows, text
+from compressors import ErrorFeedback, derive, own_rows, text
 from compressors.base import finite
 from compressors.errors import PartError
 from compressors.usercode import located, user_code
 from compressors.verify import check_draws
+from compressors.whole.growth import may_grow
+from compressors.whole.keepers import parts_of
 from compressors.whole.masked_integers import MaskedIntegers
-from fedsim.federation import isolation, memories, stackable
+from fedsim.federation import isolation, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
 from fedsim.federation.evaluation import evenly_spread
@@ -70,7 +72,7 @@ def check_trainable(config: RunConfig) -> None:
     _draws_by_seed(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
-    memories.check_growth(config)
+    check_growth(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check_stack(config)
 
@@ -413,3 +415,22 @@ def _facts(part: str, data: Data, x: Tree, y: Tree) -> str:
 
 def _type(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
+
+
+def check_growth(config: RunConfig) -> None:
+    """Refuses a method whose memory would grow without end for the sizes of the task's tensors.
+
+    The model is built only where the answer depends on them. Raises ``UsageError``, which names the
+    flag and the method, and says what to use in its place.
+    """
+    plan = config.plan
+    for flag, method in (("--method", plan.method.compressor), ("--downlink", plan.downlink)):
+        residuals = [part for part in parts_of(method) if isinstance(part, ErrorFeedback)]
+        if not any(may_grow(part.inner) for part in residuals):
+            continue
+        model = build_model(plan.task, config.seed, ClientData.of(config).data)
+        try:
+            named = model.named_parameters()
+            method.init({name: p.detach() for name, p in named if p.requires_grad})
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from error

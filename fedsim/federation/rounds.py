@@ -43,18 +43,21 @@ class Rounds(Schedule):
         joules: what clients have spent in the round, by client.
         works: the requests of the round, and late ones, by client.
         leaves: when each client drops out in the round, by client (``Leaves``).
+        traffic: of the round.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         plan, self.joules = self.plan, dict[int, float]()
+        self._selects = self.presence is not None or self.rules.late  # among those that are free
+        self.traffic = RoundTraffic(0)
         self.counts, self.least = self.config.clients.late == "count", plan.min_replies
         # Any other sampler than the uniform one chooses among all that can be asked.
         self.capacity = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
         self._ahead = plan.algorithm.steps_ahead if self.spec.overlap else 0
         self._trained_at = dict[int, float]()  # by client, in its last round
         self._relays = isinstance(plan.downlink, Relay)
-        self.number, self.start, self.iterations = 0, self.now, 0
+        self.number, self.start = 0, self.now
         self.works = dict[int, InFlight]()
         self._delivered = dict[int, float]()  # by client: bits of the model that it has already
         self.leaves: np.ndarray = np.zeros(0, "U6")
@@ -73,8 +76,11 @@ class Rounds(Schedule):
         return self.spending is not None and self.spending.left < self.least
 
     def collect(self, number: int, done: int) -> RoundUpdates:
-        """One round."""
-        self.begin(number)
+        """One round, when enough clients are there; the strategy hears who they are."""
+        self.number, self.start = number, self.clock.now
+        self.works, self._delivered, self.joules = self.late, {}, {}
+        if self._selects or self.depleted:
+            self.strategy.among = self._free()
         if self.sampling is not None and number == 1:
             for message in self.sampling.register(self.clock, self.timed):
                 self.spend(message)
@@ -82,23 +88,18 @@ class Rounds(Schedule):
         before = end.version
         settings = self.work.begin(number, self.clock.now, done)
         messages = self.strategy.ask(number, settings, self.grid)
-        self.exchange("before")
+        self.traffic = end.traffic
+        if self.timed:
+            self.exchange("before")
         timeout = self.config.machine.timeout
         self.strategy.advance(self.grid.send_and_receive(messages, timeout=timeout))
-        self.exchange("after")
+        if self.timed:
+            self.exchange("after")
         if end.version == before and end.traffic.uplinks:
             raise RunFailed(f"round {number}: the strategy made no model of the replies")
-        self.add_server_time()
+        if self.timed:
+            self.add_server_time()
         return self.row()
-
-    def begin(self, number: int) -> None:
-        """Begins a round, when enough clients are there; the strategy hears who they are."""
-        self.number, self.start = number, self.clock.now
-        self.iterations = self.plan.local_iterations(number)
-        self.leaves = self.rules.dropout.draw(self.config.seed, number, self.plan.clients)
-        self.works, self._delivered, self.joules = self.late, {}, {}
-        if self.presence is not None or self.rules.late or self.depleted:
-            self.strategy.among = self._free()
 
     def _local_losses(
         self, number: int, clients: Sequence[int]
@@ -133,7 +134,7 @@ class Rounds(Schedule):
         """
         downs = self.traffic.downlinks.items()
         sizes = {client: getattr(down, stage) for client, down in downs}
-        for place in range(max(map(len, sizes.values()), default=0) if self.timed else 0):
+        for place in range(max(map(len, sizes.values()), default=0)):
             exchanges = [
                 InFlight(client, self.number, pairs[place][0], up_bits=pairs[place][1])
                 for client, pairs in sizes.items()
@@ -187,11 +188,6 @@ class Rounds(Schedule):
         """Those at work at a time, to which the clock goes on."""
         self.clock.to(now)
         return [c for c, x in self.late.items() if self.counts or not x.over]
-
-    @property
-    def traffic(self) -> RoundTraffic:
-        """The traffic of the round."""
-        return self.strategy.end.traffic
 
     def lose(self, client: int, reply: Message | None) -> None:
         """Books the update of a client that drops out, where it has trained and keeps nothing."""
@@ -277,7 +273,7 @@ class Rounds(Schedule):
                     for client, work in self.works.items()
                     if work.until == "arrived" and edges.group_of[client] == group
                 ]
-                ends.append(max(arrivals) + tree.latency + ledger.wire_bits(payload) / tree.up)
+                ends.append(max(arrivals) + tree.latency + 8 * len(payload) / tree.up)
             self.clock.to(max(ends))
         if self.spec.coding and not self._relays:
             spent = traffic.decode_seconds + traffic.downlink_seconds
@@ -292,7 +288,7 @@ class Rounds(Schedule):
         if leaves == "before" or reply is None or not reply.has_content():
             return exchange
         seconds = float(self.clock.links.compute[client])
-        exchange.iterations = self.traffic.downlinks[client].iterations or self.iterations
+        exchange.iterations = self.traffic.downlinks[client].iterations or self.work.steps
         if self.spec.measured:
             exchange.compute_seconds = seconds * _seconds(reply, "train-seconds")
         else:
@@ -375,7 +371,9 @@ class TimedGrid(CohortGrid):
         return self._round(messages, timeout)
 
     def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
-        rounds, rules = self.rounds, self.rounds.rules
+        rounds, rules, plan = self.rounds, self.rounds.rules, self.rounds.plan
+        seed = rounds.config.seed
+        rounds.leaves = rules.dropout.draw(seed, rounds.number, plan.clients)
         clients = {recipient_of(message): message for message in messages}
         leaves = {client: rounds.leaves[client] for client in clients}
         for client, message in clients.items():

@@ -9,7 +9,8 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import fields, replace
+from functools import lru_cache, partial
 from math import nan
 from typing import Any, NamedTuple, Protocol
 
@@ -19,41 +20,46 @@ from torch import Tensor
 from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from compressors.whole.memory import nest, unnest
-from fedsim.federation import digests, evaluation, ledger
-from fedsim.federation.aggregation import make_strategy
+from fedsim.federation import evaluation, ledger
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.evaluation import evaluate, evaluate_each
-from fedsim.federation.failures import FAR, largest_update
+from fedsim.federation.failures import FAR, largest_update, suspect
 from fedsim.federation.flops import count_flops
 from fedsim.federation.local_steps import Controlled, Epochs, Fixed, client_steps
-from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.rounds import Rounds
 from fedsim.federation.sampling import Sampling
 from fedsim.federation.schedule import Schedule
 from fedsim.federation.sharding import ConcurrentShards
 from fedsim.federation.spending import Spending
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, lr_factor, make_optimizer
 from fedsim.federation.updates import RoundUpdates
 from fedsim.ground.columns import row_of
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import (
     ClientRecord,
     ClientScores,
+    FailedReplies,
     PrivacyLoss,
+    RoundBits,
     RoundRecord,
     Score,
 )
 from fedsim.settings.config import RunConfig
+from fedsim.settings.methods import compressor_of
 from strategies import (
     AccumulatorOverflow,
+    Buffers,
+    ChannelStrategy,
+    DelayedDSGD,
     RoundTraffic,
-    ServerEnd,
     TooFewReplies,
+    build,
 )
 from strategies.channel.packing import Stored
 from strategies.channel.server_end import KINDS
+from strategies.server.edges import EdgeServers
 
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
@@ -76,7 +82,10 @@ class Recorder(Protocol):
         sim_seconds: the simulated time at which the run goes on.
         used_iterations: local iterations behind used updates so far: the sum of the rounds' means.
         states: the clients' memory; None where it is at their nodes.
+        ended: whether the last round was the last by the run's rounds, bits or joules.
         scored: whether the model of the last round was scored; True before the first round.
+        rounds_done: rounds so far, those before a run went on included.
+        iterations_done: local iterations in these rounds.
     """
 
     spent: float
@@ -84,19 +93,10 @@ class Recorder(Protocol):
     sim_seconds: float
     used_iterations: float
     states: Memories | None
-
-    @property
-    def scored(self) -> bool: ...
-
-    @property
-    def rounds_done(self) -> int:
-        """Rounds that were done before (a run that goes on)."""
-        ...
-
-    @property
-    def iterations_done(self) -> int:
-        """Local iterations that were done in these rounds."""
-        ...
+    ended: bool
+    scored: bool
+    rounds_done: int
+    iterations_done: int
 
     def resume(self, server: "Server") -> None:
         """Gives the server back its memory, if there is a checkpoint."""
@@ -220,19 +220,12 @@ class Server:
             self.schedule.open(grid)
         self.recorder.resume(self)
         self._hold()
-        self.work.resumed(self.channel.weights)
+        self.work.resumed(self.strategy.end.weights)
 
     @property
     def done(self) -> bool:
         """Whether the run is over."""
-        recorder = self.recorder
-        ended = self.plan.ends(recorder.rounds_done, recorder.iterations_done, recorder.spent)
-        return ended or self.plan.reaches_joules(recorder.joules) or self.exhausted
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether too few clients have energy left for another round."""
-        return self.schedule.exhausted
+        return self.recorder.ended or self.schedule.exhausted
 
     def _may_score(self, number: int) -> bool:
         """Whether the model is scored after a round: as planned, or since its bits may end the run.
@@ -257,14 +250,10 @@ class Server:
         return self.book(row, number, start)
 
     @property
-    def channel(self) -> ServerEnd:
-        """The server's end of the channel, which has the model."""
-        return self.strategy.end
-
-    @property
     def model(self) -> dict[str, Tensor]:
         """TrainResult weights, those that are not trained, and buffers, by name, on the CPU."""
-        moved = {n: x for n, x in self.channel.weights.items() if n in self.trainer.parameters}
+        weights = self.strategy.end.weights
+        moved = {n: x for n, x in weights.items() if n in self.trainer.parameters}
         tensors = self.trainer.frozen | moved | dict(self._buffers)
         return {name: x.contiguous().cpu() for name, x in tensors.items()}
 
@@ -281,7 +270,7 @@ class Server:
         except (TimeoutError, AccumulatorOverflow) as error:
             raise RunFailed(str(error)) from error
         except UpdateError as error:  # of the server's own: clients' are failed replies
-            whose = largest_update(self.channel.traffic)
+            whose = largest_update(self.strategy.end.traffic)
             raise RunFailed(f"round {number}, global update: {error}{whose}") from error
 
     def book(self, round_updates: RoundUpdates, number: int, start: float) -> dict[str, Any]:
@@ -292,8 +281,8 @@ class Server:
             number: of the round, which is done.
             start: when it began (``time.perf_counter``).
         """
-        channel, traffic, scored = self.channel, round_updates.traffic, time.perf_counter()
-        for name, x in channel.weights.items():
+        end, traffic, began = self.strategy.end, round_updates.traffic, time.perf_counter()
+        for name, x in end.weights.items():
             if not finite(x):
                 methods = self.plan.method.compressor, self.plan.downlink
                 rates = "a learning rate (--lr, --server-lr) is too high"
@@ -303,24 +292,14 @@ class Server:
                     f"{cause}{largest_update(traffic)}"
                 )
         self._far = largest_update(traffic, FAR)
-        done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
+        done, steps = self.recorder.iterations_done, self.work.steps
         sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
-        failed, bits = ledger.count_failures(traffic), ledger.bits_of_round(traffic, sampler_bits)
-        # The last round is scored. If a run stops at so many bits, the last round within them is
-        # scored, too: when it ends, if the next round is expected to send as much; else now, after
-        # this round has sent more. Both ways, the first round sends less, as the initial model is
-        # free: the next may be dense.
-        counted = {"clients": clients, **row_of(failed), **row_of(bits)}
-        sent = ledger.bits_of_each(counted, self.plan.budget_of)
-        both = self.plan.budget_of == "total"
-        ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
-        if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
-            self.recorder.score(row_of(self._score(self._last)))
-        updates, spends = round_updates.updates, self.spending is not None
-        joules = round_updates.joules if spends else None
-        by_energy = self.plan.reaches_joules(self.recorder.joules + (joules or 0.0))
-        by_bits = self.plan.reaches(self.recorder.spent + sent + ahead)
-        if self.work.evaluates(number) or by_bits or by_energy or self.exhausted:
+        failed, books = ledger.count_failures(traffic), ledger.client_books(traffic)
+        bits = ledger.bits_of_round(traffic, books, sampler_bits)
+        updates = round_updates.updates
+        joules = round_updates.joules if self.spending is not None else None
+        evaluated = self._evaluates(number, bits, failed, len(traffic.uplinks), joules or 0.0)
+        if evaluated:
             score = self._score(self._to_score(done + steps))
         else:
             local = self.config.evaluation.clients is not None
@@ -328,36 +307,74 @@ class Server:
         now = time.perf_counter()
         records = [
             ClientRecord(
-                books,
+                books[key],
                 update.timing,
-                self.work.client_orders(update.work),
-                update.joules if spends else None,
+                energy_joules=None if joules is None else update.joules,
             )
-            for books, update in zip(ledger.client_books(traffic), updates.values(), strict=True)
+            for key, update in updates.items()
         ]
+        orders = self.work.book(records, [update.work for update in updates.values()])
         rows = [*map(row_of, records)]
-        orders = self.work.round_orders(records)
         if self.plan.by_client and orders is not None:  # clients do unlike numbers of them
             used = self.recorder.used_iterations + orders.used_iterations
             iteration = math.floor(used + 0.5)
         else:
             iteration = done + steps
         epsilon = self.plan.algorithm.epsilon(number)
+        losses = [
+            record.train_loss for record in books.values() if not math.isnan(record.train_loss)
+        ]
         row = row_of(RoundRecord(
-            round=number, iteration=iteration, local_iterations=steps, clients=clients,
-            failed=failed, score=score, train_loss=ledger.mean_metric(traffic, "train-loss"),
-            bits=bits, coding=ledger.round_seconds(traffic), evaluate_seconds=now - scored,
+            round=number, iteration=iteration, local_iterations=steps, clients=len(traffic.uplinks),
+            failed=failed, score=score, train_loss=sum(losses) / len(losses) if losses else nan,
+            bits=bits, coding=ledger.round_seconds(traffic), evaluate_seconds=now - began,
             seconds=now - start, timing=round_updates.timing,
             orders=orders, privacy=None if epsilon is None else PrivacyLoss(epsilon),
-            energy_joules=joules,
-            digest_payloads=digests.of_rows(rows), digest_model=digests.of_model(self.model),
+            energy_joules=joules, digest_payloads=ledger.digest_of_rows(rows),
+            digest_model=ledger.digest_of_model(self.model),
         ))  # fmt: skip
-        self.work.learn(row, traffic, channel.weights, updates)
+        self.work.learn(row, traffic, end.weights, updates)
         if self.sampling is not None:
             self.sampling.learn(number, traffic, updates)
         self.recorder.round(row, rows, traffic, self)
         self._hold()
         return row
+
+    def _evaluates(
+        self, number: int, bits: RoundBits, failed: FailedReplies, clients: int, joules: float
+    ) -> bool:
+        """Whether a round's model is scored when it ends; scores the one before, where that is due.
+
+        The last round is scored. If a run stops at so many bits, the last round within them is
+        scored, too: when it ends, if the next round is expected to send as much; else now, after
+        this round has sent more. Both ways, the first round sends less, as the initial model is
+        free: the next may be dense.
+
+        Args:
+            number: of the round.
+            bits: of the round.
+            failed: its replies that are not used.
+            clients: how many are used.
+            joules: what its clients have spent.
+        """
+        plan, spent = self.plan, self.recorder.spent
+        counted = {
+            "clients": clients,
+            "failures": failed.failures,
+            "absent": failed.absent,
+            "up_wire_bits": bits.up_wire_bits,
+            "down_wire_bits": bits.down_wire_bits,
+        }
+        sent = ledger.bits_of_each(counted, plan.budget_of)
+        ahead = sent
+        if number == 1 and plan.budget_of == "total":
+            ahead = max(sent, 1.5 * self._dense)
+        if self._last is not None and plan.exceeds(spent + sent):
+            self.recorder.score(row_of(self._score(self._last)))
+        limit = plan.stop_at_joules
+        by_energy = limit is not None and self.recorder.joules + joules >= limit
+        by_bits = plan.reaches(spent + sent + ahead)
+        return self.work.evaluates(number) or by_bits or by_energy or self.schedule.exhausted
 
     @property
     def _buffers(self) -> Tensors:
@@ -369,8 +386,8 @@ class Server:
         memories, parts = self.recorder.states, dict[int, State]()
         if self.own_models and memories is not None:
             parts = evaluation.personal_states(self.trainer, memories)
-        number = self.channel.traffic.round
-        return Scored(self.channel.weights, self._buffers, parts, number, done)
+        end = self.strategy.end
+        return Scored(end.weights, self._buffers, parts, end.traffic.round, done)
 
     def _score(self, scored: Scored) -> Score:
         """The scores of a model; if clients' models differ, the averages of theirs."""
@@ -384,3 +401,46 @@ class Server:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
         waits = self.plan.stop_at_bits is not None and not self.recorder.scored
         self._last = self._to_score(self.recorder.iterations_done) if waits else None
+
+
+def make_strategy(
+    config: RunConfig, buffers: Buffers | None = None, unused: frozenset[str] = frozenset()
+) -> ChannelStrategy:
+    """The strategy of a run: its algorithm, with the task's optimizer where it has one.
+
+    Args:
+        config: the run's settings.
+        buffers: the model's buffers, if it has any.
+        unused: names of parameters that the loss may not reach (``Trainer.unused``).
+    """
+    plan = config.plan
+    task: dict[str, Any] = {
+        "optimizer": partial(make_optimizer, config),
+        "factor": lambda round_number: lr_factor(plan.task, round_number - 1),
+        "unused": unused,
+    }
+    names = {f.name for f in fields(plan.algorithm)}
+    rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in names})
+    strategy = build(
+        rule,
+        plan.method.compressor,
+        plan.downlink,
+        clients=plan.clients,
+        cohort=plan.ask,
+        required=plan.required,
+        seed=config.seed,
+        timeout=config.machine.timeout,
+        buffers=buffers,
+        late=config.clients.late,
+        catch_up=config.clients.catch_up,
+        max_norm=config.clients.max_norm,
+    )
+    tree = None if plan.network is None else plan.network.tree
+    if tree is not None:
+        assert isinstance(strategy, DelayedDSGD)  # checks: check_tree
+        method = compressor_of(tree.method) if tree.method else plan.method.compressor
+        weighting, seed = plan.algorithm.weighs, config.seed
+        strategy.edges = EdgeServers(tree.groups, plan.clients, method, weighting, seed)
+    if config.clients.min_replies is None and plan.rules.plain:
+        strategy.awaited = plan.clients
+    return strategy

@@ -20,7 +20,7 @@ class Spending:
 
     Attributes:
         spent: joules by client; a client that has spent nothing has no entry.
-        empty: the clients whose battery is empty, ascending.
+        empty: the clients whose battery is empty, ascending: always the same list.
 
     Example:
         >>> from fedsim.network import parse
@@ -77,4 +77,4 @@ class Spending:
         """Notes which of some clients have spent what their battery holds."""
         empty = {client for client in clients if self.spent[client] >= self.rates.battery[client]}
         if not empty <= {*self.empty}:
-            self.empty = sorted(empty | {*self.empty})
+            self.empty[:] = sorted(empty | {*self.empty})

@@ -23,8 +23,8 @@ from compressors.kernels.gpu.layout import send
 from compressors.whole.masking import ALL, masking
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import enough, looked_into, products, resident
-from fedsim.federation.digests import of_model
 from fedsim.federation.draws import Watch, untouched
+from fedsim.federation.ledger import digest_of_model
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.startweights import start_from
 from fedsim.ground.threads import one_thread
@@ -131,7 +131,7 @@ def weights_of(
     """
     with one_thread(), untouched(torch.device("cpu")):
         model = build_model(task, seed, load_data(task, *source).data, weights)
-    return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
+    return digest_of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
 
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:

@@ -173,3 +173,10 @@ def typed(table: pd.DataFrame, record: type[Any]) -> pd.DataFrame:
             kinds[spec.name] = _DTYPES[kind]
     other = {name: kind for name, kind in kinds.items() if table[name].dtype != kind}
     return table.astype(other) if other else table
+
+
+def receivers(rounds: Any) -> Any:
+    """How many clients were asked in a round; of a frame of rounds, a column of these."""
+    absent = rounds.get("absent", 0)  # not in older folders
+    late = rounds.get("late", 0)  # were asked in earlier rounds
+    return rounds["clients"] + rounds["failures"] - absent - late

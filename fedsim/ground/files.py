@@ -10,6 +10,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -116,6 +117,8 @@ def write_json(path: Path | str, obj: Any) -> None:
     write_text(path, json.dumps(obj, indent=2) + "\n")
 
 
+_hash = partial(hashlib.blake2b, digest_size=16)
+
 FILES = "files"
 """The key of a sealed JSON file with digests of files in its folder, and of itself."""
 
@@ -151,10 +154,6 @@ def digest_of(data: bytes | memoryview) -> str:
         'cae66941d9efbd404e4d88758ea67670'
     """
     return _hash(data).hexdigest()
-
-
-def _hash(data: bytes | memoryview = b"") -> "hashlib.blake2b":
-    return hashlib.blake2b(data, digest_size=16)
 
 
 def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = ()) -> None:

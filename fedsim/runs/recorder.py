@@ -24,6 +24,7 @@ from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.replies import RecordingGrid, ReplyStore
 from fedsim.runs.rows import Rows
+from fedsim.runs.totals import failed
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
 from strategies.channel.side_payloads import BUFFERS
@@ -107,7 +108,8 @@ class Folder:
         interval, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
         with writing(self.path):
-            self.errors(number, traffic)
+            if traffic.traces:
+                self.errors(number, traffic)
             for part in traffic.parts if keeps else ():
                 folder = self.path / "payloads" / f"round-{part.round:05d}"
                 folder.parent.mkdir(exist_ok=True)  # in a run's folder that is there: else it fails
@@ -153,28 +155,21 @@ class RunRecords:
         folder: Folder | None = None,
     ) -> None:
         self.config, self.follower, self.states, self.folder = config, follower, states, folder
-        self._before = before
+        self._before, self._plan = before, config.plan
+        # clients that keep their memory themselves may be ahead of a checkpoint
+        self._afar = states is not None and not states.is_local
         self.rows, self.client_rows, self.layer_rows = Rows(), Rows(), Rows()
         if before is not None and states is not None:
             self.rows, self.client_rows = Rows(before.rounds), Rows(before.client_rows)
             self.layer_rows = Rows(before.layer_rows)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = self.total_bits = self.spent = self.used_iterations = self.joules = 0.0
+        self.scored, self.ended, self.rounds_done, self.iterations_done = True, False, 0, 0
         for row in self.rows:
             self.follower_rows.append(self._for_follower(row))
         self._last = self.follower_rows[-1] if self.follower_rows else {}
         self._scored_late: dict[str, Any] | None = None  # of which the follower does not know yet
-        self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
-
-    @property
-    def rounds_done(self) -> int:
-        """Rounds before which the run goes on, and those since."""
-        return len(self.rows)
-
-    @property
-    def iterations_done(self) -> int:
-        """See ``Recorder.iterations_done``."""
-        return int(self.rows[-1]["iteration"]) if self.rows else 0
+        self.sim_seconds = float(self._last.get("sim_end_seconds", 0.0))
 
     def resume(self, server: Server) -> None:
         """See ``Recorder.resume``."""
@@ -184,12 +179,7 @@ class RunRecords:
             if self._before is None:  # clients keep what they do in round 1 under its channel
                 self.folder.save(self.memory(server))
             else:
-                server.channel.go_on(checkpoint.gone_on(self.folder.path))
-
-    @property
-    def _afar(self) -> bool:
-        """Whether clients keep their memory themselves, and may be ahead of a checkpoint."""
-        return self.states is not None and not self.states.is_local
+                server.strategy.end.go_on(checkpoint.gone_on(self.folder.path))
 
     def round(
         self,
@@ -201,7 +191,7 @@ class RunRecords:
         """See ``Recorder.round``."""
         self.rows.append(row)
         follower_row = self._for_follower(row)
-        follower_row["last"] = follower_row["last"] or server.exhausted
+        follower_row["last"] = follower_row["last"] or server.schedule.exhausted
         self.client_rows.extend(clients)
         if self.scored:  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(map(row_of, ledger.layer_records(traffic)))
@@ -216,33 +206,30 @@ class RunRecords:
         if self.scored:
             self.follower.evaluation(follower_row)
 
-    @property
-    def scored(self) -> bool:
-        """See ``Recorder.scored``."""
-        return not self.rows or not math.isnan(self.rows[-1]["metric"])
-
     def score(self, columns: dict[str, float]) -> None:
         """See ``Recorder.score``."""
         self.rows.amend(columns)
+        self.scored = not math.isnan(columns["metric"])
         self._scored_late = {**self._last, **columns}
 
     def _for_follower(self, row: dict[str, Any]) -> dict[str, Any]:
-        plan = self.config.plan
+        """A row as a follower has it, once the sums over all rows have it."""
+        plan, self.scored = self._plan, not math.isnan(row["metric"])
+        self.rounds_done, self.iterations_done = self.rounds_done + 1, int(row["iteration"])
         self.up_bits += ledger.bits_of_each(row, "up")
         self.total_bits += ledger.bits_of_each(row, "total")
         self.spent = self.up_bits if plan.budget_of == "up" else self.total_bits
         self.used_iterations += ledger.used_iterations(row)
         self.joules += row.get("energy_joules", 0.0)
-        last = plan.ends(row["round"], row["iteration"], self.spent)
-        last = last or plan.reaches_joules(self.joules)
-        return row | {"up_bits": self.up_bits, "spent": self.spent, "last": last}
+        self.ended = plan.ends(row["round"], row["iteration"], self.spent, self.joules)
+        return row | {"up_bits": self.up_bits, "spent": self.spent, "last": self.ended}
 
     def memory(self, server: Server) -> Checkpoint:
         """Everything from which the run goes on."""
         assert self.states is not None
         tensors, values = server.state()
         rows = self.rows, self.client_rows, self.layer_rows
-        return Checkpoint(len(self.rows), tensors, values, self.states.copy(), *rows)
+        return Checkpoint(self.rounds_done, tensors, values, self.states.copy(), *rows)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
@@ -260,7 +247,7 @@ class RunRecords:
     def failures(self) -> dict[str, Any]:
         """The columns of a summary that count replies which were not used; none before a round."""
         tables = self.frames()
-        return ledger.failed(tables["rounds"], tables["clients"]) if self.rows else {}
+        return failed(tables["rounds"], tables["clients"]) if self.rows else {}
 
     def write(self, folder: Path) -> None:
         """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""

@@ -37,6 +37,7 @@ class Rows(Sequence[dict[str, Any]]):
         other = rows if isinstance(rows, Rows) else None
         self._packed: list[dict[str, ColumnValues]] = [*other._packed] if other else []
         self._ends: list[int] = [*other._ends] if other else []  # of what is packed, in rows
+        self._start: int = other._start if other else 0  # the first row that is not packed
         self._loose: list[dict[str, Any]] = []
         self.extend(other._loose if other else rows)
 
@@ -46,7 +47,8 @@ class Rows(Sequence[dict[str, Any]]):
         if len(self._loose) == 2 * _AT_ONCE:
             for part in _packed(self._loose[:_AT_ONCE]):
                 self._packed.append(part)
-                self._ends.append(self._start + len(next(iter(part.values()))))
+                self._start += len(next(iter(part.values())))
+                self._ends.append(self._start)
             del self._loose[:_AT_ONCE]
 
     def amend(self, columns: Mapping[str, Any]) -> None:
@@ -57,11 +59,6 @@ class Rows(Sequence[dict[str, Any]]):
         """Adds rows."""
         for row in rows:
             self.append(row)
-
-    @property
-    def _start(self) -> int:
-        """The number of the first row that is not packed."""
-        return self._ends[-1] if self._ends else 0
 
     def __len__(self) -> int:
         return self._start + len(self._loose)

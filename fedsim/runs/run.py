@@ -29,7 +29,6 @@ from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer, forget_trainer
 from fedsim.federation.trainer import entries as trained_entries
 from fedsim.federation.trainer import settings_used as trained_settings
-from fedsim.federation.unapplied_updates import count_unapplied
 from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (
     RunFailed,
@@ -59,7 +58,7 @@ from fedsim.runs.progress import Named, reporter_of
 from fedsim.runs.recorder import Folder, RunRecords
 from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
-from fedsim.runs.totals import totals
+from fedsim.runs.totals import count_unapplied, totals
 from fedsim.runs.trackers import registry
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declarations import declared
@@ -292,7 +291,7 @@ def _trained(
                     checkpoint.save_end(path, end)
             _leave(path, records, summary)
         if not states.is_local:  # now that the results are: a kill before this only leaves it there
-            engine(lambda grid: forget(grid, server.channel.channel_id))
+            engine(lambda grid: forget(grid, server.strategy.end.channel_id))
         result = RunResult(config, read_summary(path), path)
     follower.end(result.summary)
     return result

@@ -117,14 +117,14 @@ class Federation:
         Raises ``UsageError`` where the run is done, or Ctrl-C has cut the round before short, and
         ``RunFailed`` as ``run``.
         """
-        before = len(self._records.rows)
+        before = self._records.rounds_done
         if self._cut:
             raise UsageError(
                 f"round(): round {before + 1} was interrupted, and some of its clients may have "
                 "trained: begin a new federation, or go on from a state() of before"
             )
         if self.done:
-            raise UsageError(f"round(): the run is done after {len(self._records.rows)} rounds")
+            raise UsageError(f"round(): the run is done after {self._records.rounds_done} rounds")
         try:
             with one_thread(), flower_quiet():
                 row = self._server.step()
@@ -132,7 +132,7 @@ class Federation:
             self._follower.end(broken_off(self._description, self._records, self._server, error))
             raise
         except BaseException:
-            self._cut = len(self._records.rows) == before  # else a callback raised it
+            self._cut = self._records.rounds_done == before  # else a callback raised it
             raise
         if self.done:
             self._follower.end(self.summary)

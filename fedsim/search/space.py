@@ -12,7 +12,7 @@ import torch
 
 from compressors import Tensors, compress, decompress, parse, text
 from compressors.grammar import message_text
-from fedsim.federation import memories
+from fedsim.federation.precheck import check_growth
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
@@ -347,7 +347,7 @@ def why_not(base: RunConfig, method: str, temporal: int = 1, downlink: str | Non
             temporal=temporal,
             downlink=downlink or base.downlink,
         )
-        memories.check_growth(config)
+        check_growth(config)
     except UsageError as error:
         return str(error)
     return ""

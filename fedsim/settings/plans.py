@@ -1,6 +1,7 @@
 """A run's settings with every default filled in: what the rest of fedsim works from."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch.nn import Parameter
@@ -64,7 +65,7 @@ class Plan:
     sampler: str = UNIFORM
     local_seconds: float | None = None
 
-    @property
+    @cached_property
     def by_client(self) -> bool:
         """Whether clients do unlike numbers of local iterations, as the settings say."""
         return self.local_epochs is not None or self.local_seconds is not None
@@ -92,14 +93,14 @@ class Plan:
         """Whether a client's bits, those of ``budget_of``, are more than ``stop_at_bits``."""
         return self.stop_at_bits is not None and bits > self.stop_at_bits
 
-    def reaches_joules(self, joules: float) -> bool:
-        """Whether the energy of all clients together has reached ``stop_at_joules``."""
-        return self.stop_at_joules is not None and joules >= self.stop_at_joules
+    def ends(self, rounds: int, iteration: int, bits: float, joules: float = 0.0) -> bool:
+        """Whether the run is over after so many rounds, local iterations, bits and joules.
 
-    def ends(self, rounds: int, iteration: int, bits: float) -> bool:
-        """Whether the run is over after so many rounds, local iterations and bits (``reaches``)."""
+        The bits are a client's (``reaches``), and the joules of all clients together.
+        """
         done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
-        return done or self.reaches(bits)
+        limit = self.stop_at_joules
+        return done or self.reaches(bits) or (limit is not None and joules >= limit)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from fedsim.ground.columns import receivers
 from fedsim.ground.errors import NothingToDraw, UsageError
-from fedsim.ground.rounds import receivers
 from fedsim.results.labels import EPOCHS, FACTS, LOCAL_SECONDS, VARIANT, delay_symbol, several
 from fedsim.results.schema import KEYS
 from fedsim.show.inputs import check_repeated, check_task

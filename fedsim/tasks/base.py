@@ -250,7 +250,10 @@ class Task:
         """
         means = {name: x / count for name, x in sums.items()}
         if "" in means:
-            return {"": _or_infinite(self.reported, means[""])}
+            try:
+                return {"": float(self.reported(means[""]))}
+            except OverflowError:  # larger than a float can be
+                return {"": math.inf}
         results = means if self.reported is float else self.reported(means)
         named = isinstance(results, Mapping) and all(
             re.fullmatch(r"\w+", str(name)) for name in results
@@ -267,20 +270,6 @@ class Task:
 
     def __hash__(self) -> int:
         return hash(self._unique_id)
-
-
-def _or_infinite(reported: Callable[[Any], Any], mean: Any) -> float:
-    """The number reported of a mean score; infinite where it is larger than a float can be.
-
-    Example:
-        >>> import math
-        >>> _or_infinite(math.exp, 710.0)
-        inf
-    """
-    try:
-        return float(reported(mean))
-    except OverflowError:
-        return math.inf
 
 
 def check_data(name: str, data: object) -> None:

@@ -40,7 +40,7 @@ from strategies.algorithms.secagg_protocol import (
 )
 from strategies.algorithms.shamir import SHARE_BYTES
 from strategies.channel.client_end import Delivery
-from strategies.channel.framing import Travel
+from strategies.channel.framing import Travel, book
 from strategies.channel.orders import Stateless
 from strategies.channel.payload import Settings
 from strategies.channel.replies import TooFewReplies
@@ -290,13 +290,13 @@ class KeyExchange(Stateless):
             uploaded, request = self._uploaded[client], down.side_payloads[KEYS]
             if client not in uplinks:
                 traffic.failed_bits[client] = traffic.failed_bits.get(client, 0) + 8 * len(uploaded)
-                traffic.wire.book_side(client, Travel(0, len(uploaded)), used=False)
+                book(traffic.wire.unused, client, Travel(0, len(uploaded)))
                 continue
             survivors = survivors_from_bytes(keys, listed)
             secrets = secrets_of(self.seed, client, number)
             answered = answer(secrets, client, request, survivors, count)
             travel = Travel(len(listed), len(uploaded + answered))
-            traffic.wire.book_side(client, travel, used=True)
+            book(traffic.wire.used, client, travel)
             downs[client] = replace(
                 down.with_side_payload(KEYS, request + listed),
                 after=((8 * len(listed), 8 * len(answered)),),

@@ -166,16 +166,14 @@ def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) 
         keeps: whether the payload is kept, too.
     """
     round_number, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    memory = {ROUND_KEPT: number(round_number), CHANNEL_KEPT: number(channel)}
+    numbers = {ROUND_KEPT: round_number, CHANNEL_KEPT: channel}
+    counts = {LOST_KEPT: ack.lost, RETURNED_KEPT: ack.returned}
+    numbers |= {name: count for name, count in counts.items() if count}
+    # on the CPU, wherever the caller's new tensors go
+    memory = {name: torch.tensor(value, device="cpu") for name, value in numbers.items()}
     if keeps:
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    counts = {LOST_KEPT: ack.lost, RETURNED_KEPT: ack.returned}
-    return memory | {name: number(count) for name, count in counts.items() if count}
-
-
-def number(value: int) -> Tensor:
-    """A whole number as a memory has it, wherever the caller's new tensors go."""
-    return torch.tensor(value, device="cpu")
+    return memory
 
 
 def channel_of(settings: Mapping[str, Any]) -> int:

@@ -85,7 +85,7 @@ class Buffers:
         """Moves the server's by ``share`` of the way to the mean of what was gathered."""
         if not self._gathered:
             return
-        average = mean(*zip(*self._gathered, strict=True))
+        average = mean([x for x, _ in self._gathered], [share for _, share in self._gathered])
         self._gathered = []
         self.values = (
             average

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import torch
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
@@ -25,7 +26,6 @@ from strategies.channel import directions
 from strategies.channel.acknowledge import (
     PAYLOAD_KEPT,
     Ack,
-    number,
     of_channel,
     pending,
     placed,
@@ -268,7 +268,7 @@ class ClientEnd:
         memory = nest("uplink", after)
         memory |= pending(packet.payload, delivery.settings, delivery.ack, self.keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
-            version = number(int(str(delivery.settings[VERSION])))
+            version = torch.tensor(int(str(delivery.settings[VERSION])), device="cpu")
             memory |= nest("base", delivery.base) | {VERSION: version}
         return Encoded(packet, memory, seconds)
 

@@ -35,7 +35,8 @@ class Travel(NamedTuple):
     up: int
 
 
-_NOTHING = Travel(0, 0)
+NO_TRAVEL = Travel(0, 0)
+"""Of a client that was sent nothing, or whose reply is not used."""
 
 
 class _Part(NamedTuple):
@@ -97,7 +98,7 @@ def _inside(content: RecordDict | Error) -> _Inside:
     if isinstance(content, Error):
         text = content.reason.strip().splitlines()[-1] if content.reason else ""  # no traceback
         reason = _field(len(text.encode())) if text else 0
-        return _Inside(error=_field(_number(content.code) + reason))
+        return _Inside(error=_field(_scalar(content.code) + reason))
     records, sent_chunks = list[_Part](), set[int]()
     for record in content.values():
         if isinstance(record, ArrayRecord):
@@ -111,10 +112,13 @@ def _inside(content: RecordDict | Error) -> _Inside:
             size = 0
             value: Any
             for name, value in record.items():
-                if type(value) is bytes:  # most of the others were met before
-                    size += _item(name, _field(len(value)))
-                else:
-                    size += _item(name, _list(value) if isinstance(value, list) else _scalar(value))
+                if type(value) is bytes:
+                    length = _field(len(value))
+                elif type(value) is float:
+                    length = _FIXED
+                else:  # most of these were met before
+                    length = _list(value) if isinstance(value, list) else _scalar(value)
+                size += _item(name, length)
             records.append(_record(type(record).__name__, size))
     return _Inside(tuple(content.keys()), tuple(records))
 
@@ -197,17 +201,11 @@ def _scalar(value: object) -> int:
         return _FIXED
     if isinstance(value, bool):
         return 2
-    if isinstance(value, int):
-        return _number(value)
+    if isinstance(value, int):  # a tag, and 7 bits per byte of its zigzag
+        zigzag = 2 * value if value >= 0 else -2 * value - 1
+        return 1 + max(1, (zigzag.bit_length() + 6) // 7)
     assert isinstance(value, str | bytes)
     return _field(len(value.encode() if isinstance(value, str) else value))
-
-
-def _number(value: int) -> int:
-    """The bytes of a field that holds a whole number: tag, and 7 bits per byte of its zigzag."""
-    if -64 <= value < 64:
-        return 2
-    return 1 + ((2 * value if value >= 0 else -2 * value - 1).bit_length() + 6) // 7
 
 
 @lru_cache(maxsize=4096)
@@ -216,7 +214,8 @@ def _field(length: int) -> int:
     return length + (2 if length < 128 else 1 + (length.bit_length() + 6) // 7)
 
 
-def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
+def book(booked: dict[int, Travel], client: int, travel: Travel) -> None:
+    """Adds what has travelled for a client to a table of ``Wire``."""
     before = booked.get(client)
     if before is not None:
         travel = Travel(before.down + travel.down, before.up + travel.up)
@@ -235,7 +234,7 @@ _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 def of_reply(reply: Message) -> Travel:
     """The bytes of a reply, and of the answer to it."""
     if reply.has_error() and reply.error.code in _NOT_SENT:
-        return _NOTHING
+        return NO_TRAVEL
     kind = reply.metadata.message_type
     return to_server(reply.error if reply.has_error() else reply.content, kind)
 
@@ -253,18 +252,6 @@ class Wire:
     unused: dict[int, Travel] = field(default_factory=dict)
     evaluation: dict[int, Travel] = field(default_factory=dict)
 
-    def book_request(self, client: int, content: RecordDict) -> None:
-        """Books a message to a client."""
-        _add(self.requests, client, to_client(content))
-
-    def book_reply(self, client: int, reply: Message, used: bool) -> None:
-        """Books a reply."""
-        _add(self.used if used else self.unused, client, of_reply(reply))
-
-    def book_side(self, client: int, travel: Travel, used: bool) -> None:
-        """Books messages outside of request and reply, without framing."""
-        _add(self.used if used else self.unused, client, travel)
-
     def add(self, key: int, client: int, other: "Wire") -> None:
         """Books what ``other`` has of a client, under another key."""
         for booked, theirs in (
@@ -273,7 +260,7 @@ class Wire:
             (self.unused, other.unused),
         ):
             if client in theirs:
-                _add(booked, key, theirs[client])
+                book(booked, key, theirs[client])
 
     def evaluating(self, messages: Iterable[Message]) -> list[Message]:
         """Books messages for evaluation, which share their contents; returns them."""
@@ -283,25 +270,15 @@ class Wire:
             key = id(message.content)
             if key not in sizes:
                 sizes[key] = to_client(message.content, message.metadata.message_type)
-            _add(self.evaluation, message.metadata.dst_node_id, sizes[key])
+            book(self.evaluation, message.metadata.dst_node_id, sizes[key])
         return messages
 
     def evaluated(self, replies: Iterable[Message]) -> list[Message]:
         """Books the replies to them; returns them."""
         replies = list(replies)
         for reply in replies:
-            _add(self.evaluation, reply.metadata.src_node_id, of_reply(reply))
+            book(self.evaluation, reply.metadata.src_node_id, of_reply(reply))
         return replies
-
-    def up(self, client: int) -> int:
-        """The bytes from a client whose reply is used: the reply, and the call for the message."""
-        if client not in self.used:
-            return 0
-        return self.used[client].up + self.requests.get(client, _NOTHING).up  # a late one has none
-
-    def down(self, client: int) -> int:
-        """The bytes to a client: the message, and the answer to its reply, where that is used."""
-        return self.requests.get(client, _NOTHING).down + self.used.get(client, _NOTHING).down
 
     def total(self) -> Travel:
         """All that travelled."""

@@ -26,7 +26,7 @@ from compressors.whole.feedback import loses
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.downlinks import ClientView, WholeModel, policy_of
-from strategies.channel.framing import Travel, Wire
+from strategies.channel.framing import Travel, Wire, book, of_reply, to_client
 from strategies.channel.packing import Stored
 from strategies.channel.payload import (
     BASE,
@@ -183,9 +183,6 @@ class ServerEnd:
         self._draft = Draft()
         self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
-    def _tied(self, method: Compressor) -> Compressor:
-        return tied(method, {TIED: self.ties})
-
     @property
     def follows(self) -> bool:
         """Whether clients keep the model and are sent updates (never with a raw downlink)."""
@@ -237,7 +234,7 @@ class ServerEnd:
         downs, sent = {}, dict[tuple[int, bytes], tuple[Downlink, Downlink]]()
         for client in clients:
             applied = write_applied(round_number, self.applied.get(client, 0))
-            down = self._model_or_update(client)
+            down = self.lacks(client)
             same = id(down), applied
             if same not in sent:  # most clients have the same
                 sent[same] = down, down.with_side_payload(APPLIED, applied)
@@ -250,11 +247,12 @@ class ServerEnd:
         )
         self.traffic.downlink_seconds = time.perf_counter() - start
         self._closed = False
-        self._book_passed()
+        if self._passed:
+            self._book_passed()
         return self.traffic
 
-    def _model_or_update(self, client: int) -> Downlink:
-        """What the downlink policy sends a client."""
+    def lacks(self, client: int) -> Downlink:
+        """What the downlink policy sends a client of the model now; nothing moves."""
         number, base = self.count.get(client, 0), self.base.get(client, -1)
         view = ClientView(client, number, base, self.version, self.weights, self._whole_model)
         return self.policy.request(view)
@@ -263,7 +261,7 @@ class ServerEnd:
         """The whole model, raw; the initial one is not charged."""
         if self._model is None:
             weights = self.weights | self.policy.sent_with_model(self.version)
-            packet, _ = compress(self._tied(Raw()), weights)
+            packet, _ = compress(tied(Raw(), {TIED: self.ties}), weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
 
@@ -284,7 +282,7 @@ class ServerEnd:
         steps = down.iterations or settings.get("iterations")
         self.iterations[client] = steps if isinstance(steps, int) and steps > 0 else 1
         self._put(record, client, down, settings)
-        self.traffic.wire.book_request(client, record)
+        book(self.traffic.wire.requests, client, to_client(record))
         return record
 
     def _put(
@@ -325,23 +323,19 @@ class ServerEnd:
             others: other records of the message, to which ours is added.
             buffers: the server's, as a payload; empty: there are none.
         """
-        down = self._model_or_update(client)
+        down = self.lacks(client)
         if buffers:
             down = down.with_side_payload(BUFFERS, buffers)
         self.traffic.scoring[client] = down
         self._put(others, client, down, {**settings, SCORES: True})
         return others
 
-    def lacks(self, client: int) -> Downlink:
-        """What a client would be sent of the model now; nothing moves, as with ``scoring``."""
-        return self._model_or_update(client)
-
     def grant(self) -> list[int]:
         """Clients whose wish for the model is granted now; ``content`` is then the model."""
         wishes, self.traffic.wishes = self.traffic.wishes, []
         for client, first in [(client, self.traffic.downlinks[client]) for client in wishes]:
             self.traffic.unused.append((client, first))
-            again = self._model_or_update(client)
+            again = self.lacks(client)
             self.traffic.downlinks[client] = replace(
                 first,
                 payload=again.payload,
@@ -364,14 +358,15 @@ class ServerEnd:
         if settings.get(WANTS) == "model" and client not in dict(self.traffic.unused):
             self.base.pop(client, None)
             self.traffic.wishes.append(client)
-            self.traffic.wire.book_reply(client, reply, used=False)
+            book(self.traffic.wire.unused, client, of_reply(reply))
             return
         start = time.perf_counter()
         try:
             down = None if late else self.traffic.downlinks.get(client)
             round_number = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
-            uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
+            uplink = self.reads(ordered) if ordered else self.uplink
+            uplink = tied(uplink, {TIED: self.ties})
             up = uplink_of(reply, settings, round_number, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 up = side.read(up, settings, down)
@@ -384,7 +379,7 @@ class ServerEnd:
             self.traffic.uplinks[client] = up
             self.base[client] = self.sent_last[client][1] if late else self.version
             self.traffic.failures.pop(client, None)  # an error may have come for it before
-            self.traffic.wire.book_reply(client, reply, used=True)
+            book(self.traffic.wire.used, client, of_reply(reply))
         except (PayloadError, ValueError) as error:
             failed = self.traffic.refused if late else self.traffic.failures
             failed[client] = str(error)
@@ -432,7 +427,7 @@ class ServerEnd:
 
         The client has sent them all the same. A reply without a payload has none.
         """
-        self.traffic.wire.book_reply(client, reply, used=False)
+        book(self.traffic.wire.unused, client, of_reply(reply))
         if bits := payload_bits(reply):
             booked = self.traffic.failed_bits
             booked[client] = booked.get(client, 0) + bits

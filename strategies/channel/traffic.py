@@ -11,7 +11,7 @@ from torch import Tensor
 from compressors import Compressor, Tensors
 from compressors.averaging import WeightedSum
 from compressors.bits import Span
-from compressors.segments.decoded import Decoded
+from compressors.segments.read import Decoded
 from strategies.channel.framing import Wire
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.side_payloads import USUAL
@@ -210,7 +210,7 @@ def average_normalized(
     did = [(up.samples / total, iterations.get(c, 1)) for c, up in uplinks.items()]
     steps = sum(share * t for share, t in did)
     shares = [share * steps / t for share, t in did]
-    return _sum([up.update for up in uplinks.values()], shares)
+    return mean([up.update for up in uplinks.values()], shares, total=1.0)
 
 
 def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
@@ -226,21 +226,19 @@ def shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
     return [up.metrics.get(by, 1.0) for up in uplinks.values()]
 
 
-def mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
-    """The mean of updates by ``shares``, which need not sum to 1, summed in their order."""
-    total = sum(shares)
-    return _sum(parts, [share / total for share in shares])
-
-
-def _sum(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
-    first = parts[0]
+def mean(
+    parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float], total: float | None = None
+) -> dict[str, Tensor]:
+    """The sum of updates in their order, each times its share of ``total`` (None: of all)."""
+    first, total = parts[0], sum(shares) if total is None else total
+    weights = [share / total for share in shares]
     if isinstance(first, Decoded):
         added = WeightedSum(first.names, first.shapes)
-        for part, share in zip(parts, shares, strict=True):
-            added.add(part, share)
+        for part, weight in zip(parts, weights, strict=True):
+            added.add(part, weight)
         return {name: x.clone() for name, x in added.tensors().items()}
-    total = {name: torch.zeros_like(x) for name, x in first.items()}
-    for part, share in zip(parts, shares, strict=True):
+    sums = {name: torch.zeros_like(x) for name, x in first.items()}
+    for part, weight in zip(parts, weights, strict=True):
         for name, x in part.items():
-            total[name].add_(x, alpha=share)
-    return total
+            sums[name].add_(x, alpha=weight)
+    return sums

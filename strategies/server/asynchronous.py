@@ -99,8 +99,8 @@ class Asynchronous(RuledStrategy):
         """One message per client of the round's cohort that can be asked."""
         nodes, out = self.drawn(server_round, grid)
         self._round = RoundTraffic(server_round, failures=dict(out))
-        return self.sent(
-            {c: Message(self.message(c, config), n, "train") for c, n in nodes.items()}, grid
+        return self._mail.send(
+            {c: Message(self.message(c, config), n, "train") for c, n in nodes.items()}
         )
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:

@@ -225,7 +225,13 @@ class ChannelStrategy(Strategy):
         else:
             self.roster.gather(grid, self.awaited)
         node_of, out = dict[int, int](), dict[int, str]()
-        for client in self._cohort(server_round):
+        if self.draws is None:
+            count, among = self.cohort, self.among
+            drawn: Sequence[int] = nodes.cohort(self.clients, count, self.seed, server_round, among)
+        else:
+            reachable = range(self.clients) if self.among is None else self.among
+            drawn = sorted(self.draws(server_round, reachable, self.cohort))
+        for client in drawn:
             node = self.roster.nodes.get(client)
             if node is None:
                 out[client] = ABSENT
@@ -235,19 +241,6 @@ class ChannelStrategy(Strategy):
                 node_of[client] = node
         return node_of, out
 
-    def _cohort(self, server_round: int) -> Sequence[int]:
-        """The sorted client numbers of a round, of those that can be asked now."""
-        assert self.clients is not None and self.cohort is not None
-        if self.draws is None:
-            return nodes.cohort(self.clients, self.cohort, self.seed, server_round, self.among)
-        among = range(self.clients) if self.among is None else self.among
-        return sorted(self.draws(server_round, among, self.cohort))
-
-    def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
-        """Notes which client each message of the round goes to, and returns them."""
-        self._grid = grid
-        return self._mail.send(messages)
-
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
         """Books every reply as it comes; returns each client's: the one whose update counts.
 
@@ -256,9 +249,8 @@ class ChannelStrategy(Strategy):
         channel, grid = self.end, self._grid
         assert grid is not None
         by_client = self._take(replies, channel)
-        wishes = channel.grant()
-        if wishes:
-            again = {client: self._once_more(client, channel) for client in wishes}
+        if channel.traffic.wishes:
+            again = {client: self._once_more(client, channel) for client in channel.grant()}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
             by_client |= self._take(answers, channel)
         return self._mail.hear(grid, channel, in_round=True) | by_client

@@ -165,6 +165,7 @@ class Compressed(ChannelStrategy):
         for inner in layers_of(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
+        self._grid = grid
         nodes, out = self.drawn(server_round, grid) if self.clients else ({}, {})
         app_config = config if channel.app is None else channel.app  # and it may change that
         if self.clients and not nodes:  # late updates may come and be enough
@@ -173,7 +174,7 @@ class Compressed(ChannelStrategy):
             nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
             list(self.strategy.configure_train(server_round, arrays, app_config, nobody))
             channel.begin(server_round, [], out)
-            return self.sent({}, grid)
+            return self._mail.send({})
         least = self._least()
         if self.clients and (out or not nodes) and len(nodes) < least:
             reasons = [f"; client {client}: {reason}" for client, reason in out.items()]
@@ -192,7 +193,7 @@ class Compressed(ChannelStrategy):
             records = message.content.items()  # strategies share one record between messages
             others = RecordDict({k: v for k, v in records if not isinstance(v, ArrayRecord)})
             message.content = channel.content(client, config, others)
-        return self.sent(clients, grid)
+        return self._mail.send(clients)
 
     def ties_of(self, weights: Tensors) -> str:
         """The arrays that begin equal: see ``compressors.whole.tied``."""

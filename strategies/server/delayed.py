@@ -78,7 +78,7 @@ class DelayedDSGD(RuledStrategy):
             client: Message(channel.content(client, config), node, "train")
             for client, node in nodes.items()
         }
-        return self.sent(messages, grid)
+        return self._mail.send(messages)
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord:
         """Decodes every reply as it comes, and moves the model by the global update."""

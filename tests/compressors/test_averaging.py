@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compressors import ROWS, PayloadError, averaging, compress, decompress, mean_of, parse
 from compressors.averaging import WeightedSum
-from compressors.segments.decoded import Decoded
+from compressors.segments.read import Decoded
 
 LIKE = {"a": torch.zeros(60, 100), "b": torch.zeros(3), "c": torch.zeros(50, 20)}
 WEIGHTS = (1.0, 2.0, 3.0, 0.5, 7.0)

@@ -12,7 +12,7 @@ import torch
 
 from compressors import State, compress, decompress
 from fedsim import run
-from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.server import make_strategy
 from fedsim.settings.strategies import STRATEGIES, adopt_strategy, algorithm_of, kind
 from strategies import (
     Asynchronous,

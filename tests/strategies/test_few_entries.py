@@ -7,7 +7,7 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from compressors import Raw, compress, decompress, parse
-from compressors.segments.decoded import Decoded
+from compressors.segments.read import Decoded
 from fedsim.engines import compat
 from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.dsgd import DSGD

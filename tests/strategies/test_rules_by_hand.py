@@ -14,7 +14,7 @@ import torch
 from torch.optim import SGD
 
 from compressors import Natural, Raw, State, compress, decompress, parse
-from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.server import make_strategy
 from strategies import (
     DIANA,
     DSGD,

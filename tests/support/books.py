@@ -9,9 +9,17 @@ from torch import Tensor
 from compressors import Raw, State, decompress
 from compressors.whole.memory import unnest
 from fedsim import RunConfig
+from fedsim.federation import ledger
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.records import RoundBits
+from strategies import RoundTraffic
 
 Sums = dict[str, Tensor]
+
+
+def bits_of(traffic: RoundTraffic) -> RoundBits:
+    """The bits of a round, of the books of its clients."""
+    return ledger.bits_of_round(traffic, ledger.client_books(traffic))
 
 
 def names(folder: Path, client: int, way: str) -> dict[int, Path]:

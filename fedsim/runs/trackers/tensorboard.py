@@ -9,6 +9,7 @@ from fedsim.federation import ledger
 from fedsim.ground.errors import writing
 from fedsim.ground.records import SCORE
 from fedsim.runs.callbacks import RoundRow
+from fedsim.runs.totals import compression_ratio
 from fedsim.runs.trackers.base import Tracker, scored
 
 FOLDER = "tensorboard"
@@ -56,7 +57,7 @@ class TensorBoard(Tracker):
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._description["trained_parameters"]
-            values[f"ratio/{name}"] = ledger.compression_ratio(trained, self._used, bits)
+            values[f"ratio/{name}"] = compression_ratio(trained, self._used, bits)
         self._add(values, int(row["iteration"]))
         if scored(row):
             self.write_scores(row)

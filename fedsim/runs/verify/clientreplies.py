@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Error, MetricRecord, RecordDict
 
-from fedsim.federation.digests import DOWN, UP
 from fedsim.federation.failures import DROPPED, LATE
+from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_UP
 from fedsim.runs.replies import Reply, ReplyStore
 from fedsim.runs.verify.messages import of_row
 from fedsim.runs.verify.recordedrun import RecordedRun
@@ -47,7 +47,7 @@ class Replies:
         answered = [
             key
             for key, row in self._rows.items()
-            if row[DOWN] and row["failure_reasons"] not in (NO_REPLY, DROPPED["before"])
+            if row[DIGEST_DOWN] and row["failure_reasons"] not in (NO_REPLY, DROPPED["before"])
         ]
         self.complete = all(self._stored.has(*key) for key in answered)
 
@@ -63,7 +63,7 @@ class Replies:
 
     def asked_again(self, client: int, number: int) -> int | None:
         """The next round in which a client is sent a message; None: there is none."""
-        later = (number_in(row) for row in self._later[client] if row[DOWN])
+        later = (number_in(row) for row in self._later[client] if row[DIGEST_DOWN])
         return next((other for other in later if other > number), None)
 
     def _from_tables(self, client: int, number: int) -> list[Reply]:
@@ -73,7 +73,7 @@ class Replies:
         reason, bits = row["failure_reasons"], int(row["failed_up_bits"])
         if reason == NO_REPLY:
             return []
-        if row[UP] and row[DOWN]:
+        if row[DIGEST_UP] and row[DIGEST_DOWN]:
             return [Reply(self._used(row, number))]
         if reason == LATE:
             return [Reply(self._late(client, number))]
@@ -84,7 +84,7 @@ class Replies:
     def _late(self, client: int, number: int) -> RecordDict:
         """A reply that came in a later round, if it did."""
         for row in self._later[client]:
-            if number_in(row) > number and row[UP] and not row[DOWN]:
+            if number_in(row) > number and row[DIGEST_UP] and not row[DIGEST_DOWN]:
                 return self._used(row, number)
             if number_in(row) > number and row["failed_up_bits"]:
                 return _content(bytes(int(row["failed_up_bits"]) // 8), number)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.federation.digests import DOWN, UP
+from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_UP
 from fedsim.ground.files import digest_of
 from fedsim.ground.strangers import read_file
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.verdict import digest_difference
 
 _SHARD = re.compile(r"-shard-(\d+)-step-")
-_DIRECTIONS = ("up", UP, "payload"), ("down", DOWN, "payload sent to it")
+_DIRECTIONS = ("up", DIGEST_UP, "payload"), ("down", DIGEST_DOWN, "payload sent to it")
 
 
 @dataclass(frozen=True)

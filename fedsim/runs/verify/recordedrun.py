@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.federation.digests import MODEL, UP
+from fedsim.federation.ledger import DIGEST_MODEL, DIGEST_UP
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_file, table_of
 from fedsim.results.schema import (
@@ -95,7 +95,7 @@ class RecordedRun:
     @property
     def has_digests(self) -> bool:
         """Whether the version that wrote it, all of it, wrote digests of messages and models."""
-        tables = (self.rounds, MODEL), (self.clients, UP)
+        tables = (self.rounds, DIGEST_MODEL), (self.clients, DIGEST_UP)
         return all(name in table and table[name].notna().all() for table, name in tables)
 
     @property
@@ -108,4 +108,4 @@ class RecordedRun:
         """By round, the model's; empty where there are none."""
         if not self.has_digests:
             return {}
-        return dict(zip(self.rounds["round"], self.rounds[MODEL], strict=True))
+        return dict(zip(self.rounds["round"], self.rounds[DIGEST_MODEL], strict=True))

@@ -6,7 +6,7 @@ be what they were. Columns of measured seconds are left out.
 
 from collections.abc import Iterator
 
-from fedsim.federation.digests import MODEL
+from fedsim.federation.ledger import DIGEST_MODEL
 from fedsim.federation.server import Server
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.runs.recorder import RunRecords
@@ -53,8 +53,8 @@ def replay_differences(replies: Replies, server: Server, records: RunRecords) ->
             return
         repeated = records.client_rows[before:]
         failures = [*client_differences(number, recorded.clients_in(number), repeated)]
-        if row[MODEL] != digest:
-            failures.append(digest_difference(f"round {number}: model", digest, row[MODEL]))
+        if row[DIGEST_MODEL] != digest:
+            failures.append(digest_difference(f"round {number}: model", digest, row[DIGEST_MODEL]))
         yield from failures
         if failures:
             return  # what follows is of another run

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from fedsim.federation.digests import DOWN, MODEL, UP
+from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_MODEL, DIGEST_UP
 from fedsim.federation.storage import states_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import FILES
@@ -133,7 +133,7 @@ class Rerun:
 
     def bits_differ(self, recorded: RecordedRun) -> bool:
         """Whether a message or a model has another digest than the recorded one."""
-        digests = [("rounds", (MODEL,)), ("clients", (UP, DOWN))]
+        digests = [("rounds", (DIGEST_MODEL,)), ("clients", (DIGEST_UP, DIGEST_DOWN))]
         tables = self.same_rounds(recorded)
         return any(
             tables[name][list(columns)].to_numpy().tolist()
@@ -167,7 +167,10 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
             server.open(grid)
             while not server.done and records.rounds_done < last + one_more:
                 row = server.step()
-                differs = span.first <= row["round"] <= last and row[MODEL] != digests[row["round"]]
+                differs = (
+                    span.first <= row["round"] <= last
+                    and row[DIGEST_MODEL] != digests[row["round"]]
+                )
                 if differs and not goes_on:
                     break
         done = records.rounds_done
@@ -197,7 +200,9 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
     """
     (first, last), tables = again.compared(), again.same_rounds(recorded)
     one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
-    models = dict(zip(again.tables["rounds"]["round"], again.tables["rounds"][MODEL], strict=True))
+    models = dict(
+        zip(again.tables["rounds"]["round"], again.tables["rounds"][DIGEST_MODEL], strict=True)
+    )
     for number in range(first, last + 1) if shares.bits else ():
         yield from client_differences(number, one.get(number, []), other.get(number, []))
         if models[number] != (expected := recorded.digests.get(number, "")):
@@ -208,7 +213,11 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
         frame = again.tables.get(name, pd.DataFrame())
         wrong = [*shape_differences(f"{name}.parquet", table, frame, _AGAIN)]
         if not wrong and shares.bits:  # they are named above, in fewer letters
-            hidden = [column for column in table.columns if column in (UP, DOWN, MODEL)]
+            hidden = [
+                column
+                for column in table.columns
+                if column in (DIGEST_UP, DIGEST_DOWN, DIGEST_MODEL)
+            ]
             table = table.drop(columns=hidden)
         yield from wrong or row_differences(table, frame, shares, words[name], _AGAIN)
     if again.over:
@@ -250,7 +259,9 @@ def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:
 def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
     """The keys of each round's rows (client, message), and their digests."""
     rows_by_round: dict[int, list[dict[str, Any]]] = {}
-    names = [name for name in ("round", "client", "message", UP, DOWN) if name in table]
+    names = [
+        name for name in ("round", "client", "message", DIGEST_UP, DIGEST_DOWN) if name in table
+    ]
     for row in table[names].to_dict("records"):
         rows_by_round.setdefault(int(row["round"]), []).append(row)
     return rows_by_round
@@ -265,6 +276,6 @@ def client_differences(
         yield f"round {number}: clients {one} are recorded, and {other} were found"
         return
     for row, again in zip(recorded, repeated, strict=True):
-        for column, what in ((DOWN, "payload sent to it"), (UP, "payload")):
+        for column, what in ((DIGEST_DOWN, "payload sent to it"), (DIGEST_UP, "payload")):
             if row[column] != again[column]:
                 yield digest_difference(f"{row_words(row)}: {what}", row[column], again[column])

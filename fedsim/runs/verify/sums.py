@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsim.federation import digests
+from fedsim.federation import ledger
 from fedsim.results.schema import TRAINED
 from fedsim.runs.totals import totals
 from fedsim.runs.verify.recordedrun import RecordedRun
@@ -40,8 +40,8 @@ def sum_differences(recorded: RecordedRun) -> Iterator[str]:
         yield f"round {number}: {name} is {value:g}, and {total:g} over its clients"
     if not recorded.has_digests:
         return
-    for number, expected in rounds[digests.PAYLOADS].items():
-        digest = digests.of_rows(recorded.clients_in(int(str(number))))
+    for number, expected in rounds[ledger.DIGEST_PAYLOADS].items():
+        digest = ledger.digest_of_rows(recorded.clients_in(int(str(number))))
         if digest != expected:
             place = f"round {number}: the digest of its clients' rows"
             yield digest_difference(place, expected, digest)

@@ -10,7 +10,7 @@ from safetensors.torch import load
 
 from compressors.usercode import typed
 from fedsim.federation.client_memory import InProcess
-from fedsim.federation.digests import of_model
+from fedsim.federation.ledger import digest_of_model
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import DamagedFile, check_beside
 from fedsim.ground.strangers import check_links
@@ -121,7 +121,7 @@ def verify(
 def _model(recorded: RecordedRun) -> Iterator[str]:
     """Whether the model's file holds the model after the last round."""
     try:
-        digest = of_model(load(recorded.read("model.safetensors")))
+        digest = digest_of_model(load(recorded.read("model.safetensors")))
     except (UsageError, SafetensorError) as error:
         yield f"model.safetensors cannot be read: {error}"
         return

@@ -18,9 +18,11 @@ import pytest
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
+from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.orders import to_report
 from strategies.channel.side_payloads import ORDER, REPORT, USUAL
+from tests.support.books import bits_of
 
 ROUNDS = pd.DataFrame({
     "round": [1, 2, 3], "clients": [3, 4, 1], "failures": [2, 1, 0], "absent": [1, 0, 0],
@@ -33,7 +35,7 @@ ROUNDS = pd.DataFrame({
 
 def test_a_client_of_every_round_by_hand() -> None:
     """Up 300 / 3 + 200 / 4 + 30 / 1 = 180; down over 4, 4 and 1 receivers: 100 + 20 + 10 = 130."""
-    assert ledger.per_participation(ROUNDS) == {
+    assert totals.per_participation(ROUNDS) == {
         "up_wire_bits": 180,
         "up_content_bits": 80 + 40 + 24,
         "up_sent": 20 + 10 + 6,
@@ -46,27 +48,27 @@ def test_a_client_of_every_round_by_hand() -> None:
 def test_where_nobody_says_who_was_absent_or_late_all_were_there() -> None:
     """As older folders have it: 400 / 5 + 80 / 5 + 10 = 106; a round that lacks it counts as 0."""
     older = ROUNDS.drop(columns=["absent", "late", "total_bits"])
-    found = ledger.per_participation(older)
+    found = totals.per_participation(older)
     assert found["down_wire_bits"] == 106 and "total_bits" not in found
     gaps = ROUNDS.assign(absent=[1, None, None], late=[None, 1, None])
-    assert ledger.per_participation(gaps)["down_wire_bits"] == 130
+    assert totals.per_participation(gaps)["down_wire_bits"] == 130
 
 
 def test_a_number_that_a_round_lacks_is_not_known() -> None:
     gaps = ROUNDS.assign(up_content_bits=[240, None, 24], total_bits=[900, None, 100])
-    found = ledger.per_participation(gaps)
+    found = totals.per_participation(gaps)
     assert isnan(found["up_content_bits"]) and isnan(found["total_bits"])
     assert found["up_wire_bits"] == 180
 
 
 def test_the_whole_federation_over_its_clients() -> None:
     """Ten clients: 530 + 48 that were not used up, 424 content, 490 down."""
-    assert ledger.of_federation(ROUNDS, 10) == {
+    assert totals.of_federation(ROUNDS, 10) == {
         "up_wire_bits_per_client": 57.8,
         "up_content_bits_per_client": 42.4,
         "down_wire_bits_per_client": 49.0,
     }
-    older = ledger.of_federation(ROUNDS.drop(columns=["failed_up_bits", "up_content_bits"]), 10)
+    older = totals.of_federation(ROUNDS.drop(columns=["failed_up_bits", "up_content_bits"]), 10)
     assert older == {"up_wire_bits_per_client": 53.0, "down_wire_bits_per_client": 49.0}
 
 
@@ -80,7 +82,7 @@ def test_failures_by_hand() -> None:
             "round": [1, 1, 2, 2],
         }
     )
-    assert ledger.failed(ROUNDS, clients) == {
+    assert totals.failed(ROUNDS, clients) == {
         "failures": 3,
         "failure_reasons": "loss nan (round …) x 2; no node x 1",
         "failed_up_bits": 48,
@@ -89,7 +91,7 @@ def test_failures_by_hand() -> None:
         "failed_clients": "client 0, client 1 (2 times)",
     }
     older = ROUNDS.drop(columns=["returned", "lost"])
-    assert {*ledger.failed(older, clients)} == {
+    assert {*totals.failed(older, clients)} == {
         "failures",
         "failure_reasons",
         "failed_up_bits",
@@ -99,13 +101,13 @@ def test_failures_by_hand() -> None:
 
 def test_the_share_is_of_all_uploads_that_were_used() -> None:
     """106 entries of 8 uploads of 53: a quarter."""
-    assert ledger.share(ROUNDS, 53) == 0.25
+    assert totals.share(ROUNDS, 53) == 0.25
 
 
 def test_the_ratio_is_of_trained_entries_and_iterations() -> None:
     """32 bits times 45 entries times 2 iterations over 180 bits: 16."""
     assert (
-        ledger.compression_ratio(45, 2, 180.0) == 16 and ledger.compression_ratio(45, 2, 0.0) == inf
+        totals.compression_ratio(45, 2, 180.0) == 16 and totals.compression_ratio(45, 2, 0.0) == inf
     )
 
 
@@ -142,13 +144,13 @@ def with_orders() -> RoundTraffic:
 
 def test_orders_and_reports_are_charged() -> None:
     """Up 72 + 64 bits of two numbers; down 2 * 64 + 16 + 24 of the orders."""
-    bits = ledger.bits_of_round(with_orders())
+    bits = bits_of(with_orders())
     assert (bits.up_wire_bits, bits.up_report_bits) == (136, 64)
     assert (bits.down_wire_bits, bits.down_order_bits) == (168, 40)
     assert (bits.up_content_bits, bits.down_content_bits) == (48, 80)
     first, second = (
         [own.up_wire_bits, own.up_report_bits, own.down_wire_bits, own.down_order_bits]
-        for own in ledger.client_books(with_orders())
+        for own in ledger.client_books(with_orders()).values()
     )
     assert first == [136, 64, 80, 16] and second == [0, 0, 88, 24]
 
@@ -161,7 +163,7 @@ def test_what_is_lost_counts_every_update() -> None:
 
 def test_without_orders_there_are_no_such_columns() -> None:
     traffic = RoundTraffic(1, downlinks={0: Downlink(b"d", "model", spans(8, 0, 0, 0))})
-    row = row_of(ledger.bits_of_round(traffic))
+    row = row_of(bits_of(traffic))
     assert "down_order_bits" not in row and row["down_wire_bits"] == 8
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedsim import run
-from fedsim.federation import digests
+from fedsim.federation import ledger
 from fedsim.federation.slots import SlotFile
 from tests.support.runs import assert_same, make_task, small
 
@@ -31,7 +31,7 @@ def test_strides_change_no_digest_and_no_slot(name: str) -> None:
     odd = ODD[name]
     plain = torch.empty(odd.shape, dtype=odd.dtype)
     plain.copy_(odd)
-    assert digests.of_model({"w": odd}) == digests.of_model({"w": plain})
+    assert ledger.digest_of_model({"w": odd}) == ledger.digest_of_model({"w": plain})
     file = SlotFile(None)
     file.begin()
     slot = file.write({"w": odd, "v": plain})

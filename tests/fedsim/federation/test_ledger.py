@@ -11,9 +11,11 @@ from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
+from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.framing import Travel, Wire
 from strategies.channel.side_payloads import APPLIED, BUFFERS, OUTCOME
+from tests.support.books import bits_of
 from tests.support.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
@@ -66,7 +68,7 @@ def traffic() -> RoundTraffic:
 
 
 def test_a_round_by_hand() -> None:
-    assert row_of(ledger.bits_of_round(traffic())) == {
+    assert row_of(bits_of(traffic())) == {
         "up_wire_bits": 184,
         "up_content_bits": 94,
         "up_header_bits": 58,
@@ -91,7 +93,7 @@ def test_a_round_by_hand() -> None:
 
 
 def test_clients_by_hand() -> None:
-    first, failed, second, late = map(row_of, ledger.client_books(traffic()))
+    first, failed, second, late = map(row_of, ledger.client_books(traffic()).values())
     assert first == {
         "round": 4,
         "client": 0,
@@ -171,7 +173,7 @@ def test_failures_by_hand() -> None:
     why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
     clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
     clients = clients.assign(client=[4, 5, 5, 4], round=[1, 1, 2, 2])
-    assert ledger.failed(rounds, clients) == {
+    assert totals.failed(rounds, clients) == {
         "failures": 4,
         "failure_reasons": "loss nan (round …) x 2; no room x 1",
         "failed_up_bits": 48,
@@ -186,19 +188,19 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
     absent = traffic()
     absent.failures[5] = "no node is connected"
     assert (ledger.count_failures(absent).failures, ledger.count_failures(absent).absent) == (2, 1)
-    last = ledger.client_books(absent)[-1]
+    last = ledger.client_books(absent)[5]
     assert (last.client, last.failures, last.down_wire_bits) == (5, 1, 0)
     rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
-    assert ledger.per_participation(rounds) == {"down_wire_bits": 10.0}
+    assert totals.per_participation(rounds) == {"down_wire_bits": 10.0}
 
 
 def test_what_was_sent_before_the_model_is_charged() -> None:
     wished = traffic()
     first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), side_payloads={APPLIED: b"n"})
     wished.unused.append((2, first))
-    bits = ledger.bits_of_round(wished)
+    bits = bits_of(wished)
     assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
-    own = next(own for own in ledger.client_books(wished) if own.client == 2)
+    own = ledger.client_books(wished)[2]
     assert (own.down_wire_bits, own.down_news_bits) == (104 + 64, 24)
 
 
@@ -307,5 +309,5 @@ def test_bits_of_a_round_without_an_update_are_those_of_one_client() -> None:
     assert (ledger.of_each(80, 2), ledger.of_each(0, 0), ledger.of_each(80, 0)) == (40.0, 0.0, 80.0)
     columns = ["clients", "failures", "up_wire_bits", "down_wire_bits"]
     rounds = pd.DataFrame([[2, 0, 80, 60], [0, 3, 64, 60]], columns=columns)
-    sums = ledger.per_participation(rounds)
+    sums = totals.per_participation(rounds)
     assert (sums["up_wire_bits"], sums["down_wire_bits"]) == (40.0 + 64.0, 30.0 + 20.0)

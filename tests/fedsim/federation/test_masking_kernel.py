@@ -5,7 +5,7 @@ import torch
 
 from compressors import ALL, Sent, SentTensor
 from compressors.kernels.gpu import join
-from fedsim.federation.masking import Masking, mask_all
+from fedsim.federation.client import Masking, mask_all
 from tests.support.gpu import DEVICE, needs_triton, taken
 
 

@@ -8,7 +8,7 @@ import torch
 from compressors import parse
 from fedsim import UsageError, run
 from fedsim.federation import client_memory
-from fedsim.federation.unapplied_updates import count_unapplied
+from fedsim.runs.totals import count_unapplied
 from fedsim.settings.strategies import STRATEGIES, algorithm_of
 from strategies.algorithms.requirements import exact_client_state
 from strategies.channel.server_end import ServerEnd

@@ -6,7 +6,7 @@ from typing import Any
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
-from fedsim.federation.digests import of_model
+from fedsim.federation.ledger import digest_of_model
 from tests.support.models import normed
 from tests.support.runs import make_task, rounds
 
@@ -17,7 +17,7 @@ def test_the_last_row_has_the_digest_of_the_model(make_task: Any, tmp_path: Path
     run(RunConfig.of(task=make_task().name, method="raw", temporal=6), tmp_path, progress=False)
     digests = rounds(tmp_path)["digest_model"].tolist()
     assert len({*digests}) == 2
-    assert digests[-1] == of_model(load_file(tmp_path / "model.safetensors"))
+    assert digests[-1] == digest_of_model(load_file(tmp_path / "model.safetensors"))
 
 
 def test_buffers_are_sent_where_the_bits_may_end_the_run(make_task: Any, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from compressors import ALL, Raw, SentTensor, decompress, derive
 from compressors.whole.memory import unnest
 from fedsim import RunConfig, Training, run
+from fedsim.federation.client import mask_momentum
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.masking import mask_momentum
 from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Batches, Trainer, build_model
 from strategies import TrainJob, TrainResult

@@ -11,7 +11,7 @@ from torch import nn
 
 import fedsim
 from fedsim import Callback, Federation, run
-from fedsim.ground.rounds import receivers
+from fedsim.ground.columns import receivers
 from fedsim.runs.callbacks import CsvWriter
 from fedsim.runs.trackers.base import Tracker
 from fedsim.search.curves import curve_of

@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 from fedsim import run
 from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
-from fedsim.federation.digests import UP
+from fedsim.federation.ledger import DIGEST_UP
 from fedsim.runs.replies import Reply, ReplyStore
 from fedsim.runs.verify.messages import of_row, row_words
 from fedsim.runs.verify.replay import LACKS
@@ -112,7 +112,7 @@ def test_a_kept_run_is_replayed_and_a_flipped_byte_is_named(name: str, tmp_path:
         flip(bare)
         break
     clients = pd.read_parquet(folder / "clients.parquet")
-    row = clients[clients[UP] != ""].iloc[-1].to_dict()
+    row = clients[clients[DIGEST_UP] != ""].iloc[-1].to_dict()
     flip(of_row(folder, row, "up").files[-1])
     assert verify(folder).failures[0].startswith(f"{row_words(row)}: payload differs: ")
 

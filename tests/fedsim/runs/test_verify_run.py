@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load_file, save_file
 
 from fedsim import UsageError, run
-from fedsim.federation import digests
+from fedsim.federation import ledger
 from fedsim.ground.files import FILES, digest_of, write_parquet
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint
@@ -128,7 +128,7 @@ def test_digests_are_those_of_the_stored_files_and_of_the_model(folder: Path) ->
     assert row["digest_up"] == digest_of((place / "client-002-up.bin").read_bytes())
     assert row["digest_down"] == digest_of((place / "client-002-down-update.bin").read_bytes())
     last = pd.read_parquet(folder / "rounds.parquet").iloc[-1]
-    assert last["digest_model"] == digests.of_model(load_file(folder / "model.safetensors"))
+    assert last["digest_model"] == ledger.digest_of_model(load_file(folder / "model.safetensors"))
 
 
 @pytest.mark.parametrize("way", ["up", "down-update"])
@@ -202,7 +202,7 @@ def forged(folder: Path) -> None:
     rows = clients[clients["round"] == 2]
     for name in (name for name in rows if name.startswith("up_")):
         rounds.loc[1, name] = rows[name].sum()
-    rounds.loc[1, "digest_payloads"] = digests.of_rows(rows.to_dict("records"))
+    rounds.loc[1, "digest_payloads"] = ledger.digest_of_rows(rows.to_dict("records"))
     write_parquet(folder / "rounds.parquet", rounds)
     reseal(folder)
 
@@ -235,9 +235,9 @@ def test_another_machine_is_given_a_tolerance(
 ) -> None:
     shutil.rmtree(folder / "payloads")
     reseal(folder)
-    right = digests.of_model
+    right = ledger.digest_of_model
     monkeypatch.setattr("fedsim.runs.verify.verify.of_model", right)
-    monkeypatch.setattr(digests, "of_model", lambda tensors: right(tensors)[::-1])
+    monkeypatch.setattr(ledger, "digest_of_model", lambda tensors: right(tensors)[::-1])
     assert first_failure(folder, ALL).startswith("round 1: model differs: ")
     file = folder / "environment.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"processor": "a Z80"}))

@@ -21,7 +21,7 @@ from torch import Tensor
 from compressors import decompress
 from compressors.whole.memory import unnest
 from fedsim import Federation, RunConfig, Task
-from fedsim.federation.unapplied_updates import residual_of
+from fedsim.federation.orders import residual_of
 from strategies import ClientEnd
 from strategies.channel.acknowledge import PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.directions import moved

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedsim import SweepConfig, UsageError
-from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.server import make_strategy
 from fedsim.settings.strategies import (
     STRATEGIES,
     adds_codes,
