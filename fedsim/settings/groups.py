@@ -315,7 +315,10 @@ class Machine:
         plain=as_text,
     )
     timeout: float = setting(
-        600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
+        600.0,
+        "seconds to wait for the replies of a round; with one worker, checked between clients",
+        result=False,
+        rule=ABOVE_ZERO,
     )
     data: str | None = setting(None, "folder with data sets; default: $FEDSIM_DATA", result=False)
     download: bool = setting(False, "let torchvision download a missing data set", result=False)
