@@ -35,8 +35,9 @@ from measuring import end_family, family_of, machine, said
 from peers.environments import ENVIRONMENTS, FOLDER
 
 from fedsim import RunConfig
+from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.trainer import Batches, build_model
+from fedsim.federation.trainer import build_model
 from strategies.channel.nodes import cohort
 
 ROOT = Path(__file__).parents[1]

@@ -1,10 +1,10 @@
 """What the kernels for a GPU cost, beside a copy, beside reading, and beside torch's own way.
 
-Then what training gains there (``gpu_training.py``), and every number that was
-asked for, beside what was found.
+Then rounds of training (``gpu_training.py``), and every number that was asked for, beside what was
+found.
 
     python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
-    python benchmarks/gpu.py --all      # the doctor and tests on the GPU before: make gpu
+    python benchmarks/gpu.py --all      # with doctor and tests, in --seconds: make gpu
     python benchmarks/gpu.py --held 0.01    # one run on 1 % of its memory
 
 A step, or a line of a table, that fails says so, and the rest goes on; training needs Flower. Ours
@@ -163,14 +163,25 @@ def _wait(place: torch.device) -> None:
 
 
 class Steps:
-    """Steps that are taken one after the other: which failed is told at once, and in the end."""
+    """Steps that are taken one after the other: which failed is told at once, and in the end.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: for all of them; what would begin later is left out, and a program ends then.
+    """
+
+    def __init__(self, seconds: float = 1e9) -> None:
         self.failed: list[str] = []
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """The seconds that there are."""
+        return self._end - time.monotonic()
 
     def do(self, name: str, work: Callable[[], Any]) -> Any:
-        """What ``work`` returns; None where it fails."""
+        """What ``work`` returns; None where it fails, or the time is over."""
         try:
+            if self.left() < 0:
+                raise TimeoutError("the time is over; --seconds gives more")
             return work()
         except (Exception, SystemExit) as error:
             self.failed.append(name)
@@ -180,8 +191,8 @@ class Steps:
     def program(self, name: str, *words: str, under: Sequence[str] = ()) -> None:
         """Another Python, which cannot break this one's GPU, ``under`` another program."""
         print(f"{name} ...", flush=True)
-        whole = [*under, sys.executable, *words]
-        self.do(name, lambda: subprocess.run(whole, cwd=ROOT, check=True))
+        command, limit = [*under, sys.executable, *words], max(1.0, self.left())
+        self.do(name, lambda: subprocess.run(command, cwd=ROOT, check=True, timeout=limit))
 
 
 @dataclass(frozen=True)
@@ -275,9 +286,13 @@ def report(
     return "\n".join(text + rows) + "\n", goals
 
 
-def before(steps: Steps) -> None:
-    """The doctor, then the tests whose tensors lie on the GPU."""
+def doctor(steps: Steps) -> None:
+    """Equal bytes, waits and pace of the kernels."""
     steps.program("doctor", "-m", "compressors.devicecheck", "--device", "cuda")
+
+
+def tests(steps: Steps) -> None:
+    """The tests whose tensors lie on the GPU, and the sanitizer."""
     every = ["-m", "slow or not slow", "-n", "0", "-q"]
     steps.program("the kernels' tests", "-m", "pytest", *every, *TESTS)
     sanitizer = shutil.which("compute-sanitizer")
@@ -293,14 +308,14 @@ def runs(steps: Steps) -> None:
     """Short runs with their updates on the GPU."""
     run = ["-m", "fedsim", "run", "--task", "digits", "--method", "sbc", "--gradient", "0.01",
            "--device", "cuda", "--iterations", "200"]  # fmt: skip
-    for many in ("1", "auto"):
+    for many in ("1", "64"):
         more = ["--stack", many, "--out", f"fedsim-results/gpu-stack-{many}"]
         steps.program(f"a run with --stack {many}", *run, *more)
     steps.program("a run on 1 % of the GPU", "benchmarks/gpu.py", "--held", "0.01")
 
 
 def held(share: float) -> int:
-    """A run with ``--stack auto`` on a ``share`` of the GPU's memory, where fewer may fit."""
+    """A run on a ``share`` of the GPU's memory, where fewer clients at once may fit."""
     from fedsim.commands.cli import main as fedsim
 
     torch.cuda.set_per_process_memory_fraction(share)
@@ -313,8 +328,6 @@ def held(share: float) -> int:
             "64",
             "--device",
             "cuda",
-            "--stack",
-            "auto",
             "--iterations",
             "20",
             "--batch-size",
@@ -336,18 +349,12 @@ def profiled(shapes: Shapes, place: torch.device) -> str:
     return f"\nTen messages:\n\n```text\n{table}\n```\n"
 
 
-def training(repeats: int) -> tuple[list[str], list[Target]]:
-    """What stacks gain, and what compression costs of a round; it needs Flower.
-
-    A round takes seconds, so that a fourth of the ``repeats`` is timed.
-    """
+def training(repeats: int, steps: Steps) -> tuple[list[str], list[Target]]:
+    """Rounds of fedsim and of its peers, and bits of clients together; it needs Flower."""
     import gpu_training
-    import stack
 
-    repeats = max(1, repeats // 4)
-    gains = stack.report((16, 64), "cuda", repeats)
-    spent, goals = gpu_training.report("cuda", repeats)
-    return ["", "Times faster with --stack:", "", *gains, "", spent], goals
+    lines, goals = gpu_training.report("cuda", max(1, repeats // 4), left=steps.left)
+    return ["", "Rounds of training:", "", *lines], goals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -359,6 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--all", action="store_true", help="doctor, tests and training runs as well"
     )
     parser.add_argument("--held", type=float, help="one run on this share of the GPU's memory")
+    parser.add_argument("--seconds", type=float, default=300, help="for all steps of --all")
     given = parser.parse_args(arguments)
     if min(*given.entries, given.repeats) < 1:
         parser.error("--entries and --repeats are at least 1")
@@ -367,14 +375,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if given.held is not None:
         return held(given.held)
-    steps = Steps()
+    steps = Steps(given.seconds) if given.all else Steps()
     if given.all:
-        before(steps)
+        doctor(steps)
+    lines, more = steps.do("training", lambda: training(given.repeats, steps)) or ([], [])
     shapes = steps.do("torchvision's ResNet-50", resnet50) or {"w": (2048, 1000), "b": (1000,)}
     text, goals = report(torch.device("cuda"), given.entries, given.repeats, shapes, steps)
     if given.all:
         runs(steps)
-    lines, more = steps.do("training", lambda: training(given.repeats)) or ([], [])
+        tests(steps)
     text += "\n".join([*lines, "", *targets([*goals, *more]), ""])
     if steps.failed:
         text += f"\n{len(steps.failed)} steps failed: {', '.join(steps.failed)}\n"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         ClientUpdate,
         GradientHook,
         RoundInfo,
+        TensorHook,
         TrainJob,
         TrainResult,
     )
@@ -111,6 +112,7 @@ __all__ = [
     "Sharded",
     "ShardedStrategy",
     "Staleness",
+    "TensorHook",
     "TooFewReplies",
     "TrainJob",
     "TrainResult",

@@ -88,6 +88,8 @@ def load_optimizer_state(
         return
     optimizer.state.clear()
     copies, copied = list[Tensor](), list[Tensor]()
+    groups = [group for group in optimizer.param_groups if group.get("capturable")]
+    on_device = {p for group in groups for p in group["params"]}
     for key, value in state.items():
         first, name = key.split("/", 1)
         kind = first.removeprefix(_NUMBER)
@@ -104,8 +106,8 @@ def load_optimizer_state(
                 copied.append(value)
                 optimizer.state[p][kind] = copies[-1]
             else:
-                copy = value.to(p.device, copy=True) if value.dim() else value.clone()
-                optimizer.state[p][kind] = copy
+                moves = value.dim() or p in on_device
+                optimizer.state[p][kind] = value.to(p.device, copy=True) if moves else value.clone()
     if copies:
         torch._foreach_copy_(copies, copied)
 

@@ -60,9 +60,10 @@ def test_load_and_verify(kept: Path, typed: Typed, elsewhere: None) -> None:
     sent = sum(8 * file.stat().st_size for file in (kept / "run").rglob("*-up.bin"))
     assert sent == run.rounds["up_wire_bits"].sum() == 2 * run.runs["up_wire_bits"].item() > 1000
     assert sweep.runs["metric"].between(0.1, 1).all()
-    for folder in ("run", "sweep", "feedback", "stacked", "search"):
+    for folder in ("run", "sweep", "feedback", "search"):
         said = typed("verify", kept / folder, "--own", "task.py:TASK", "--rerun")
         assert said.code == 0, said.out + said.err
+    assert typed("verify", kept / "stacked", "--own", "task.py:TASK").code == 0
 
 
 @pytest.mark.slow
@@ -205,13 +206,23 @@ def test_a_sweep_gets_further_cells_by_its_own_rules(
 
 
 @pytest.mark.slow
-def test_a_stacked_run_is_extended(kept: Path, typed: Typed, no_page: None) -> None:
-    before = column(kept / "stacked", "clients", "digest_up")
-    assert typed(*STACKED, "8", "--out", kept / "stacked").code == 0
-    said = typed(*STACKED, "12", "--out", kept / "stacked")
-    assert said.code == 0, said.err
-    assert column(kept / "stacked", "clients", "digest_up")[: len(before)] == before
-    assert column(kept / "stacked", "rounds", "round") == [1, 2, 3, 4, 5, 6]
+def test_a_stacked_run_is_read_and_neither_extended_nor_run_again(
+    version: str, kept: Path, typed: Typed
+) -> None:
+    """In 0.1.0 ``--stack`` trained clients in one batch: its last bits are no other's."""
+    folder = kept / "stacked"
+    before, config = files(folder), from_toml(folder / "config.toml", trust_code=True)
+    assert config.identity()["stack"] == "2" and len(fedsim.load(folder).rounds) == 4
+    assert typed("report", folder, "--out", "report").code == 0
+    for command in (
+        (*STACKED, "8", "--out", folder),
+        (*STACKED, "12", "--out", folder),
+        ("run", "--config", folder / "config.toml", "--own", "task.py:TASK", "--out", "again"),
+        ("verify", folder, "--own", "task.py:TASK", "--rerun"),
+    ):
+        said = typed(*map(str, command))
+        assert said.code != 0 and "fedsim 0.1.0 (commit 29f117ea)" in said.err + said.out
+    assert files(folder) == before
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.federation.client import mask_momentum
     from fedsim.federation.clientdata import ClientData
     from fedsim.federation.evaluation import evenly_spread
-    from fedsim.federation.trainer import Batches, Trainer, build_model
+    from fedsim.federation.trainer import Trainer, build_model
 
 __all__ = ["Batches", "ClientData", "Trainer", "build_model", "mask_momentum", "evenly_spread"]
 

@@ -1,5 +1,6 @@
 """The memory of a GPU, and its precision of float32 products."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from fedsim.ground.errors import DeviceFull
 from fedsim.tasks import Data
-from fedsim.tasks.pytrees import leaves, map_leaves
+from fedsim.tasks.data.images import Augmentation, Pixels
+from fedsim.tasks.pytrees import Tree, leaves, map_leaves
 
 _SHARE = 0.5  # of the memory that is free: the rest is for models, activations and updates
 _KEPT = 2
@@ -26,7 +28,8 @@ def resident(data: Data, device: torch.device) -> Data:
     """``data`` with its tensors on ``device``, where that is a GPU with room for them.
 
     All trainers of a process share them. They stay on the host where a batch is more than a look
-    into tensors (``Data.draw``, ``Samples``), and where they take more than half of what is free.
+    into tensors (``Samples``, a ``Data.draw`` that is no ``Augmentation``), and where they take
+    more than half of what is free.
 
     Example:
         >>> from fedsim import TASKS
@@ -48,14 +51,18 @@ def place_data(data: Data, device: torch.device) -> Data:
     """See ``resident``, for any device and without memory."""
     parts = {name: getattr(data, name) for name in _PARTS}
     tensors = [leaf for tree in parts.values() for leaf in leaves(tree)]
-    if data.draw is not None or not all(isinstance(x, Tensor) for x in tensors):
+    placeable = all(isinstance(x, Tensor | Pixels) for x in tensors)
+    draw = data.draw
+    if not placeable or not (draw is None or isinstance(draw, Augmentation)):
         return data
-    if sum(x.numel() * x.element_size() for x in tensors) > _SHARE * free(device):
+    # an augmentation has the training samples once more
+    if sum(x.nbytes for x in tensors) * (1 if draw is None else 2) > _SHARE * free(device):
         return data
     with enough(device):
-        return replace(
-            data, **{name: map_leaves(lambda x: x.to(device), tree) for name, tree in parts.items()}
-        )
+        placed: dict[str, Any] = {
+            name: map_leaves(lambda x: x.to(device), tree) for name, tree in parts.items()
+        }
+        return replace(data, **placed, draw=None if draw is None else draw.to(device))
 
 
 def looked_into(data: Data) -> torch.device:
@@ -63,10 +70,34 @@ def looked_into(data: Data) -> torch.device:
 
     Indexing a GPU's tensor with numbers on the host would make the host wait for the GPU.
     """
-    first = leaves(data.train_x)[0]
-    if data.draw is None and isinstance(first, Tensor):
-        return first.device
-    return torch.device("cpu")
+    if isinstance(data.draw, Augmentation):
+        return data.draw.device
+    return torch.device("cpu") if data.draw is not None else device_of(data.train_x)
+
+
+def device_of(inputs: Tree) -> torch.device:
+    """The device of the inputs if a batch only indexes them; else the CPU."""
+    first = leaves(inputs)[0]
+    return first.device if isinstance(first, Tensor | Pixels) else torch.device("cpu")
+
+
+def gathers(data: Data, device: torch.device) -> bool:
+    """Whether ``device`` can make any training batch of numbers alone, without the host."""
+    if data.draw is not None:
+        indexed = isinstance(data.draw, Augmentation)
+    else:
+        indexed = all(isinstance(x, Tensor | Pixels) for x in leaves((data.train_x, data.train_y)))
+    return indexed and looked_into(data).type == device.type
+
+
+def repeatable(device: torch.device) -> None:
+    """Has a GPU's libraries take sums in one order, whichever stream they run in.
+
+    For cuBLAS it is a setting of the process, which counts before its first product.
+    """
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.deterministic = True
 
 
 def free(device: torch.device) -> int:

@@ -56,6 +56,11 @@ class Watch:
         self.task, self.device = task, device
         self._warm = False
 
+    @property
+    def drew(self) -> bool:
+        """Whether a step of the task has been seen drawing."""
+        return self.task in _DRAWING
+
     def call(self, train: Callable[[bool], Watched]) -> Watched:
         """Returns ``train(seeds)``; calls it again, with seeds, if a step of it drew without.
 

@@ -1,8 +1,7 @@
-"""Drivers of clients' train jobs and other requests: one at a time, or several (``--stack``)."""
+"""Drivers of clients' train jobs and other requests: one at a time, or several on a GPU."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, cast
 
 from flwr.app import Context, Message, RecordDict
@@ -12,6 +11,7 @@ from compressors import State, compress
 from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
+from fedsim.federation.branches import Result, branches_of
 from fedsim.federation.client import (
     Masked,
     Masking,
@@ -23,9 +23,8 @@ from fedsim.federation.client import (
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
 from fedsim.federation.stackable import fit_of
-from fedsim.federation.stackedsteps import StackJob
-from fedsim.federation.stacks import Result, Stack, stack_of
-from fedsim.federation.trainer import trainer_of
+from fedsim.federation.stackedsteps import trainer_of
+from fedsim.federation.trial import width_of
 from fedsim.settings.config import RunConfig
 from strategies import TrainJob, TrainResult
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
@@ -33,7 +32,6 @@ from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, Settings, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
-Train = Callable[[Stack, Sequence[StackJob]], list[Result]]
 Answer = Result | Encoded | Masked
 """What became of a client's request, or why it failed."""
 
@@ -155,27 +153,25 @@ def at_once(config: RunConfig) -> int:
     """How many clients of ``config`` a worker trains at once; 1: one after the other.
 
     Example:
-        >>> at_once(RunConfig.of(stack="2")), at_once(RunConfig())
-        (2, 1)
+        >>> at_once(RunConfig())
+        1
     """
-    return min(fit_of(config).width, config.plan.cohort)
+    return min(width_of(config), config.plan.cohort)
 
 
-def make_answer_several(
-    config: RunConfig, states: ClientStates, train: Train = Stack.train_all
-) -> AnswerSeveral:
+def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSeveral:
     """Serves several messages at once; a client that fails, in whichever part, fails alone.
 
     Args:
         config: the run.
         states: where the clients' memory lives.
-        train: how clients are trained by the worker's stack.
     """
 
     def answer_several(
         messages: Sequence[Message], contexts: Sequence[Context]
     ) -> Iterator[tuple[int, Message | Exception]]:
-        stack = stack_of(config)
+        branches = branches_of(config, at_once(config))
+        trainer = branches.trainer
         settings: dict[int, Settings] = {}
         serving: dict[int, Serving] = {}
         requests: dict[int, Request] = {}
@@ -184,7 +180,7 @@ def make_answer_several(
             """Notes a client's next request; else its reply, or its error."""
             try:
                 try:
-                    with user_code(), enough(stack.trainer.device):
+                    with user_code(), enough(trainer.device):
                         requests[i] = go_on(serving[i], answers)
                     return None
                 except NoBase:
@@ -206,15 +202,13 @@ def make_answer_several(
             except Exception as error:
                 yield i, error
                 continue
-            serving[i] = serve(message.content, settings[i], client, stack.trainer, memory)
+            serving[i] = serve(message.content, settings[i], client, trainer, memory)
             if (done := next_of(i, [])) is not None:
                 yield i, done
         while requests:
             open_requests = dict(requests)
             requests.clear()
-            answers = answer_requests(
-                [*open_requests.values()], partial(stack.train, at_once=partial(train, stack))
-            )
+            answers = answer_requests([*open_requests.values()], branches.train)
             for i, one in zip(open_requests, answers, strict=True):
                 if (done := next_of(i, [one])) is not None:
                     yield i, done

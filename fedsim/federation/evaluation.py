@@ -17,10 +17,10 @@ from compressors.kernels.gpu.layout import send
 from compressors.whole.memory import nest, unnest
 from fedsim.federation.client import RULE
 from fedsim.federation.client_memory import Memories, unpack_memory
-from fedsim.federation.device import enough
+from fedsim.federation.device import device_of, enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
-from fedsim.tasks.pytrees import Tree, forward, leaves, to_device
+from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import Delivery
 from strategies.channel.acknowledge import Ack
 

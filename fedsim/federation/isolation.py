@@ -21,21 +21,17 @@ from compressors.usercode import user_code
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import serve_one
-from fedsim.federation.fingerprint import Contents, attributes, model_contents, of_function, same
-from fedsim.federation.local_steps import Fixed
-from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.server import make_strategy
-from fedsim.federation.stackable import NEAR
+from fedsim.federation.fingerprint import Contents, same
 from fedsim.federation.trainer import Trainer
+from fedsim.federation.server import make_strategy
+from fedsim.federation.stackable import NEAR, Messages, first_messages, held
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
-from strategies import Asynchronous, TrainJob, TrainResult
+from strategies import TrainJob, TrainResult
 from strategies.channel.payload import settings_in
 
 _STEPS = 3
 """Local iterations of a message: a number that is odd, as what changes may change back."""
-
-Messages = dict[int, RecordDict]
 
 
 def check_isolation(config: RunConfig) -> None:
@@ -49,7 +45,7 @@ def check_isolation(config: RunConfig) -> None:
     _seed()
     trainer = Trainer(config, ClientData.of(config))
     clients = [0, 1 % config.plan.clients]
-    messages = _messages(config, trainer, clients)
+    messages = first_messages(config, trainer, clients)
     both = _trained(messages, clients, trainer)
     _seed()
     one = _trained(messages, clients[1:], Trainer(config, ClientData.of(config)))
@@ -76,19 +72,6 @@ def _refused(config: RunConfig, what: str) -> UsageError:
     )
 
 
-def _messages(config: RunConfig, trainer: Trainer, clients: Sequence[int]) -> Messages:
-    """The server's first message to each client."""
-    plan = config.plan
-    model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
-    strategy = make_strategy(config, server_buffers(config, trainer.buffers))
-    strategy.open(plan.client.payload_template(model))
-    settings = Fixed(config).begin(1, 0.0)
-    if isinstance(strategy, Asynchronous):
-        return {client: strategy.message(client, settings) for client in {*clients}}
-    strategy.end.begin(1, sorted({*clients}))
-    return {client: strategy.end.content(client, settings) for client in {*clients}}
-
-
 def _seed() -> None:
     """Draws from generators that no run seeds are the same in both answers."""
     random.seed(0)
@@ -106,7 +89,7 @@ class _Outcome(NamedTuple):
 
 def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _Outcome | None:
     """The outcome of one message after the other; None where a client fails."""
-    before = _held(trainer)
+    before = held(trainer)
     answer: tuple[object, ...] = ()
     for client in clients:
         try:
@@ -114,7 +97,7 @@ def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _O
                 answer = _answer(messages[client], client, trainer)
         except Exception:  # the run's first round says it, with the client
             return None
-    return _Outcome(before, _held(trainer), answer)
+    return _Outcome(before, held(trainer), answer)
 
 
 def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object, ...]:
@@ -137,11 +120,3 @@ def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object,
 
 def _sorted(state: State | dict[str, Tensor]) -> list[tuple[str, Tensor]]:
     return [(name, state[name].clone()) for name in sorted(state)]
-
-
-def _held(trainer: Trainer) -> Contents:
-    """What all clients of a worker share."""
-    task = trainer.task
-    optimizer = {f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()}
-    contents = model_contents(trainer.model) | optimizer | of_function("loss", task.loss)
-    return contents | of_function("draw", trainer.federation.data.draw)

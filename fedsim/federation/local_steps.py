@@ -18,8 +18,9 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from fedsim.federation import ledger, orders
+from fedsim.federation.batches import epoch_length
 from fedsim.federation.orders import START, Work
-from fedsim.federation.trainer import epoch_length, lr_factor
+from fedsim.federation.trainer import lr_factor
 from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders

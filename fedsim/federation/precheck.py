@@ -36,6 +36,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import SETTINGS
 from fedsim.settings.samplers.base import LOCAL_LOSS
+from fedsim.settings.versions import STACKED, former_stack
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import cross_entropy, logits_of
 from fedsim.tasks.datacache import load_data
@@ -58,10 +59,14 @@ def check_trainable(config: RunConfig) -> None:
             they keep; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy
-            refuses them; or its clients cannot be trained at once, as ``--stack``
-            asks; or the file of ``--weights`` is not of the model; or a method of the user draws
-            from a global generator; or a client's samples exceed its message's weight.
+            refuses them; or the file of ``--weights`` is not of the model; or a method of the
+            user draws from a global generator; or a client's samples exceed its message's weight;
+            or the run is of 0.1.0 and its clients were stacked, which gives other last bits.
     """
+    if former_stack(config.machine.stack):
+        raise UsageError(
+            f"--stack is {config.machine.stack}: {STACKED}; give a number above 0, or auto"
+        )
     ClientData.of(config)
     if config.weights is not None:
         plan = config.plan
@@ -73,8 +78,6 @@ def check_trainable(config: RunConfig) -> None:
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
     check_growth(config)
-    with untouched(torch.device(config.machine.device)):
-        stackable.check_stack(config)
 
 
 def _draws_by_seed(config: RunConfig) -> None:

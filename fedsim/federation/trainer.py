@@ -6,23 +6,22 @@ kept over rounds as plain tensors by name.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim import Optimizer, SparseAdam
 
 from compressors import Compressor, State, Tensors, derive
-from compressors.kernels.gpu.layout import send
 from compressors.whole.masking import ALL, masking
+from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.device import enough, looked_into, products, resident
+from fedsim.federation.device import enough, looked_into, products, repeatable, resident
 from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.ledger import digest_of_model
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -31,68 +30,17 @@ from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import flags_of
 from fedsim.tasks import Data, Task
+from fedsim.tasks.data.images import Augmentation
 from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
-from strategies import ClientEnd, GradientHook, TrainResult
+from strategies import ClientEnd, GradientHook, TensorHook, TrainResult
+from strategies.algorithms.chain import flat_hooks
 from strategies.channel.client_end import Line
 from strategies.channel.parts import PartsEnd
 from strategies.channel.relay import Means
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
-
-_HOST = torch.device("cpu")
-
-
-def epoch_length(samples: int, size: int) -> int:
-    """How many batches an epoch has: whole ones, and the samples that are left over are in none.
-
-    Args:
-        samples: of the client.
-        size: samples a batch; a client with fewer has one batch of all.
-
-    Example:
-        >>> epoch_length(101, 32), epoch_length(378, 32), epoch_length(5, 32)
-        (3, 11, 1)
-    """
-    return samples // min(size, samples)
-
-
-class Batches:
-    """Batches of one client's shard, a fresh order every epoch.
-
-    Args:
-        shard: indices (m,) of the client's training samples.
-        size: samples a batch; a shard smaller than that is one batch.
-        seed: the order of epoch e follows from (seed, client, e).
-        client: the number of the client.
-        device: where the indices are wanted; an epoch's go there at once, and nothing waits.
-
-    Example:
-        >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape
-        torch.Size([5])
-    """
-
-    def __init__(
-        self, shard: np.ndarray, size: int, seed: int, client: int, device: torch.device = _HOST
-    ) -> None:
-        self.shard = torch.from_numpy(shard)
-        self.size = min(size, len(shard))
-        self.an_epoch = epoch_length(len(shard), size)
-        self.seed, self.client, self.device = seed, client, device
-        self._epoch, self._order = -1, self.shard
-
-    def at(self, iteration: int) -> Tensor:
-        """Sample indices (batch,) of local iteration ``iteration`` (0, 1, ...)."""
-        epoch, slot = divmod(iteration, self.an_epoch)
-        if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(
-                derive(self.seed, "batches", self.client, epoch)
-            )
-            order = self.shard[torch.randperm(len(self.shard), generator=generator)]
-            self._order = send(order, self.device)
-            self._epoch = epoch
-        return self._order[slot * self.size : (slot + 1) * self.size]
 
 
 def build_model(
@@ -102,7 +50,7 @@ def build_model(
 
     torch's global generator is left as it was. ``weights``: the setting, a file to start from.
     """
-    with seeded(derive(seed, "init"), torch.device("cpu")):
+    with seeded(derive(seed, "init"), torch.device("cpu")):  # workers start at the same time
         model = own_masks(task.model(data))
     if weights is not None:
         start_from(model, weights, task.name)
@@ -131,12 +79,19 @@ def weights_of(
     """
     with one_thread(), untouched(torch.device("cpu")):
         model = build_model(task, seed, load_data(task, *source).data, weights)
-    return digest_of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
+    return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
 
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The task's, with the learning rate and momentum of the run where it names them."""
+    """The task's, with the learning rate and momentum of the run where it names them.
+
+    On a GPU it is ``capturable`` where it can be (Adam), for clients together and one by one: their
+    bits are then the same.
+    """
     optimizer = config.plan.task.optimizer(parameters)
+    if torch.device(config.machine.device).type == "cuda":
+        for group in optimizer.param_groups:
+        model = True
     for key, value in (("lr", config.training.lr), ("momentum", config.training.momentum)):
         if value is not None:
             for group in optimizer.param_groups:
@@ -162,7 +117,7 @@ class Trainer:
     Attributes:
         parameters: those that are trained, and travel: they require a gradient when the task has
             built its model.
-        template: these, for names, shapes and devices; values are those of whoever trained last.
+        template: these, for names, shapes and devices; values digest_of_model({**dict(model.named_parameters()), those of whoever trained last.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
         held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
@@ -183,17 +138,32 @@ class Trainer:
         self.config, self.plan, self.federation = config, config.plan, federation
         self.task = self.plan.task
         self.device = torch.device(config.machine.device)
+        repeatable(self.device)
         self.data = resident(federation.data, self.device)
+        self.steps = not self.plan.algorithm.gradients
         with enough(self.device):
-            self.model = self._built().to(self.device)
-        held = chain(self.model.parameters(), self.model.buffers())
-        # NHWC is not for Conv3d; and under vmap a GPU's BatchNorm has no rule for it.
-        plain = self.device.type == "cuda" and config.machine.stack != "1"
-        if self.task.channels_last and not plain and all(x.dim() != 5 for x in held):
+            self._hold(self._built())
+        self.means = Means()
+        self.masks_all = (
+            config.training.momentum_masking != "auto"
+            or masking(self.plan.method.compressor) == ALL
+        )
+        self._batches: dict[int, Batches] = {}
+        self._noise = torch.Generator()
+        self.watch = Watch(self.task, self.device)
+        precision = config.training.precision
+        lower = precision == "bfloat16"
+        self.precision = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
+        self.products = partial(products, precision == "tf32")
+
+    def _hold(self, model: nn.Module) -> None:
+        """Makes ``model`` the one that is trained, with an optimizer of its own."""
+        self.model = model.to(self.device)
+        stored = chain(model.parameters(), model.buffers())
+        self.layout = torch.contiguous_format
+        if self.task.channels_last and all(x.dim() != 5 for x in stored):  # NHWC is not for Conv3d
             self.layout = torch.channels_last
             self.model.to(memory_format=self.layout)
-        else:
-            self.layout = torch.contiguous_format
         self.model.train()
         named = dict(self.model.named_parameters())
         self.parameters = {name: p for name, p in named.items() if p.requires_grad}
@@ -201,25 +171,20 @@ class Trainer:
         self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.has_buffers = any(True for _ in self.model.buffers())
-        self.optimizer = make_optimizer(config, self.parameters.values())
+        self.dropouts = dropouts(self.model)
+        self.optimizer = make_optimizer(self.config, self.parameters.values())
         self.defaults = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
-        self.steps = not self.plan.algorithm.gradients
         moved = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         self.held = frozenset(n for n, p in self.parameters.items() if id(p) in moved)
-        self.means = Means()
-        self.masks_all = (
-            config.training.momentum_masking != "auto"
-            or masking(self.plan.method.compressor) == ALL
-        )
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
-        self._batches: dict[int, Batches] = {}
-        self.dropouts, self._noise = dropouts(self.model), torch.Generator()
-        self.watch = Watch(self.task, self.device)
-        precision = config.training.precision
-        lower = precision == "bfloat16"
-        self.precision = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
-        self.products = partial(products, precision == "tf32")
+
+    def twin(self) -> "Trainer":
+        """A trainer of the same run and the same data, with a model and optimizer of its own."""
+        other = copy(self)
+        with enough(self.device):
+            other._hold(self._built())
+        return other
 
     def train(
         self,
@@ -248,41 +213,24 @@ class Trainer:
         first = done if start is None else start  # the run is ahead of a client that sat out
         factors = [lr_factor(self.task, first + i) for i in range(iterations)]
 
-        named: list[Tensor] = [*self.parameters.values()]
         begun = [weights[name] for name in self.parameters]
 
-        def local(seeds: bool) -> TrainResult:
-            with torch.no_grad():  # copied: steps work in place, states may not
-                torch._foreach_copy_(named, begun)
-            self.optimizer.state.clear()
-            load_optimizer_state(
-                self.optimizer, self.parameters, optimizer or self.fresh, self.defaults
-            )
-            if self.has_buffers:
-                self.buffers.load(buffers or {})
-            hooks = tuple(map(copy, gradient_hooks))  # this may be the second time
+        def local(exclusive: bool) -> TrainResult:
+            self.begin(begun, optimizer, buffers or {})
+            hooks = [
+                hook.at(self.parameters) if isinstance(hook, TensorHook) else copy(hook)
+                for hook in flat_hooks(gradient_hooks)  # this may be the second time
+            ]
             total = torch.zeros((), device=self.device)
-            if not self.model.training:  # a walk through all of its modules
-                self.model.train()
             for iteration, factor in enumerate(factors, start=done):
-                for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
-                    group["lr"] = base * factor
+                self.set_rates(factor)
                 path = self.config.seed, "global", client, iteration
-                with self.watch.turn(partial(derive, *path), seeds):
-                    total += self._step(*self.batch(client, iteration), hooks)
+                with self.watch.turn(partial(derive, *path), exclusive):
+                    total += self.step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
-            rate = float(self.base_lr[0]) * sum(factors)
-            with torch.no_grad():  # what the client sends: after minus before, or the gradient
-                if self.steps:
-                    before = [x.to(self.device) for x in begun]
-                    differences = [*torch._foreach_sub(named, before)]
-                else:
-                    differences = [
-                        torch.zeros_like(p) if p.grad is None or name not in self.held else p.grad
-                        for name, p in self.parameters.items()
-                    ]
-            update = {n: x.contiguous() for n, x in zip(self.parameters, differences, strict=True)}
+            update = self.update([x.to(self.device) for x in begun])
             after = self.buffers.copy() if self.has_buffers else {}
+            rate = float(self.base_lr[0]) * sum(factors)
             return TrainResult(update, state, loss, after, rate, time.perf_counter() - began)
 
         with enough(self.device), self.products():
@@ -311,7 +259,7 @@ class Trainer:
         return weights if self.parameters.keys() <= weights.keys() else {**self._new, **weights}
 
     @cached_property
-    def _new(self) -> State:
+    def _new(seeds: bool) -> State:
         named = self._built().named_parameters()
         return {n: p.detach() for n, p in named if n in self.parameters}
 
@@ -325,7 +273,7 @@ class Trainer:
             return frozenset()
         with untouched(self.device), self.precision:
             self.model.train()
-            x, y = self.batch(0, 0)
+            x, y = self.batch(0, seeds)
             self.backward(self.task.loss(forward(self.model, x), y))
         self.buffers.load({})
         return frozenset(name for name, p in self.parameters.items() if p.grad is None)
@@ -339,18 +287,81 @@ class Trainer:
 
         The draws of an iteration (augmentation, negatives, and the model's masks) are seeded.
         """
-        seed = derive(self.config.seed, "step", client, iteration)
-        reseed(self.dropouts, seed)
+        seed = self.seed_masks(client, iteration)
         index = self.batches_of(client).at(iteration)
         x, y = self.data.batch(index, self._noise.manual_seed(seed))
         return to_device(x, self.device, self.layout), to_device(y, self.device)
 
-    def _step(self, x: Tree, y: Tree, gradient_hooks: tuple[GradientHook, ...]) -> Tensor:
+    def seed_masks(self, client: int, iteration: int) -> int:
+        """Seeds the model's masks for a local iteration; returns the iteration's seed."""
+        seed = derive(self.config.seed, "step", client, iteration)
+        reseed(self.dropouts, seed)
+        return seed
+
+    def numbers(self, client: int, batches: Sequence[Tensor], first: int) -> Tensor:
+        """What makes batches where the samples lie: int64 (n, B, 1 + M) on the host.
+
+        A row has the number of a sample, and M numbers of an ``Augmentation``.
+
+        Args:
+            client: its number.
+            batches: sample indices (B,) of each iteration, on the host.
+            first: the number of the first one's iteration.
+        """
+        rows = torch.stack([*batches])[..., None]
+        draw = self.data.draw
+        if not isinstance(draw, Augmentation):
+            return rows
+        seeds = (derive(self.config.seed, "step", client, first + i) for i in range(len(rows)))
+        drawn = [draw.numbers(len(rows[0]), self._noise.manual_seed(seed)) for seed in seeds]
+        return torch.cat([rows, torch.stack(drawn)], dim=2)
+
+    def batch_of(self, numbers: Tensor) -> tuple[Tree, Tree]:
+        """Inputs and targets of one batch, as ``batch``, made of its ``numbers`` (B, 1 + M)."""
+        draw, index = self.data.draw, numbers[:, 0]
+        if isinstance(draw, Augmentation):
+            x, y = draw.batch(index, numbers[:, 1:])
+        else:
+            x, y = self.data.read_train(index)
+        return to_device(x, self.device, self.layout), to_device(y, self.device)
+
+    def begin(self, weights: Sequence[Tensor], optimizer: State, buffers: State) -> None:
+        """Sets parameters (``weights``, in their order), optimizer state and buffers, copied."""
+        with torch.no_grad():  # copied: steps work in place, states may not
+            torch._foreach_copy_([*self.parameters.values()], [*weights])
+        self.optimizer.state.clear()
+        load_optimizer_state(
+            self.optimizer, self.parameters, optimizer or self.fresh, self.defaults
+        )
+        if self.has_buffers:
+            self.buffers.load(buffers)
+        if not self.model.training:  # a walk through all of its modules
+            self.model.train()
+
+    def set_rates(self, factor: float) -> None:
+        """Sets the learning rates of the next step: the base rates times ``factor``."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
+            group["lr"] = base * factor
+
+    @torch.no_grad()
+    def update(self, before: Sequence[Tensor]) -> dict[str, Tensor]:
+        """What the client sends: its weights less ``before``, or the gradient, of new tensors."""
+        if self.steps:
+            differences = [*torch._foreach_sub([*self.parameters.values()], [*before])]
+        else:
+            differences = [
+                torch.zeros_like(p) if p.grad is None or name not in self.held else p.grad
+                for name, p in self.parameters.items()
+            ]
+        return {n: x.contiguous() for n, x in zip(self.parameters, differences, strict=True)}
+
+    def step(self, x: Tree, y: Tree, gradient_hooks: Iterable[GradientHook]) -> Tensor:
+        """One local step with a batch; returns its loss, which stays on the device."""
         with self.precision:
             loss = self.task.loss(forward(self.model, x), y)
         self.backward(loss)
-        for force in gradient_hooks:
-            force(self.parameters)
+        for hook in gradient_hooks:
+            hook(self.parameters)
         if self.steps:
             self.optimizer.step()
         return loss.detach()

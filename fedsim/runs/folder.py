@@ -18,7 +18,17 @@ from fedsim.runs.trackers import registry
 from fedsim.settings import contents, masks
 from fedsim.settings.config import CELLS_FILE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import moves, own_files
-from fedsim.settings.versions import FIRST, FORMER, MASKING, called, masking_words, read_versioned
+from fedsim.settings.versions import (
+    FIRST,
+    FORMER,
+    MASKING,
+    STACK,
+    STACKED,
+    called,
+    former_stack,
+    masking_words,
+    read_versioned,
+)
 
 _RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
 
@@ -175,7 +185,9 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
         for name, (a, b) in changes.items()
     ]
     cure = "choose another folder"
-    if before.training.momentum_masking == FORMER and MASKING in changes:
+    if STACK in changes and former_stack(before.machine.stack):
+        cure = f"{STACKED}, which goes on with it: {cure}"
+    elif before.training.momentum_masking == FORMER and MASKING in changes:
         cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"
     raise UsageError(
         f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); {cure}"

@@ -7,16 +7,12 @@ import logging
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from compressors.usercode import typed
 from fedsim.engines import cluster
-from fedsim.federation.lockstep import Lockstep
-from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, resumed, without_home, writing
 from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_text
@@ -31,10 +27,6 @@ from fedsim.runs.run import carry_out, describe_run, engine_of
 from fedsim.settings.config import RunConfig
 
 RunSpec = tuple[str, RunConfig, Path]
-RunGroup = Sequence[RunSpec]
-"""Runs that are carried out together, or one alone."""
-
-Grouping = Callable[[Iterable[RunSpec]], Iterable[RunGroup]]
 
 ProgressCallback = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
@@ -50,67 +42,21 @@ _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def one_by_one(work: Iterable[RunSpec]) -> Iterator[RunGroup]:
-    """Each run by itself; ``work`` is asked for it when it is needed."""
-    return ([item] for item in work)
-
-
-def stacked_runs(work: Iterable[RunSpec], jobs: int = 1) -> list[RunGroup]:
-    """Together are runs whose clients can be trained as one stack.
-
-    These are runs of as many local iterations between messages, so many as ``--stack`` has room for
-    the clients of; of several jobs each gets its share.
-    """
-    groups: dict[Hashable, list[RunSpec]] = {}
-    for item in work:
-        name, config, _ = item
-        model = fit_of(config).model
-        several = model is not None and config.machine.workers == 1
-        delay = config.plan.temporal, config.local_epochs is None, config.local_seconds
-        groups.setdefault((model, delay) if several else name, []).append(item)
-    stacks: list[RunGroup] = []
-    for group in groups.values():
-        first = group[0][1]
-        limit = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
-        parts = -(-len(group) // limit)
-        ends = [len(group) * i // parts for i in range(parts + 1)]
-        stacks += [group[a:b] for a, b in pairwise(ends)]
-    return stacks
-
-
 def run_here(
     work: Iterable[RunSpec],
     progress: ProgressCallback | None,
     ended: Ended = lambda name: None,
-    grouped: Grouping = one_by_one,
 ) -> None:
     """Runs each in this process; a run that fails leaves that in its folder.
 
-    ``work`` is asked for a run when the one before has ended, unless it is ``grouped`` otherwise.
+    ``work`` is asked for a run when the one before has ended.
     """
-    for item in grouped(work):
-        attempt_together(
-            [
-                (config, folder, Several([] if progress is None else [Named(name, progress)]))
-                for name, config, folder in item
-            ]
-        )
-        for name, *_ in item:
-            ended(name)
+    for name, config, folder in work:
+        attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
+        ended(name)
 
 
-def attempt_together(runs: Sequence[tuple[RunConfig, Path, Callback]]) -> None:
-    """As ``attempt``, each; the clients of several train together."""
-    if len(runs) == 1:
-        attempt(*runs[0])
-    else:
-        lockstep = Lockstep()
-        lockstep.carry_out([partial(attempt, *one, lockstep) for one in runs])
-
-
-def attempt(
-    config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None = None
-) -> None:
+def attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
     """Runs ``config`` in ``folder``; a run that fails leaves that there.
 
     A folder to which another process writes is left to it.
@@ -120,8 +66,7 @@ def attempt(
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
-        how = engine_of(config, lockstep=lockstep)
-        carry_out(config, folder, *how, follower, extendable=False)  # cells are many
+        carry_out(config, folder, *engine_of(config), follower, extendable=False)  # cells are many
     except lock.FolderBusy as error:
         logging.getLogger("fedsim").warning("%s", error)
     except Exception as error:

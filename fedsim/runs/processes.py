@@ -25,17 +25,14 @@ from fedsim.ground.sigchld import children_waited
 from fedsim.runs.parallel import (
     TRIES,
     Ended,
-    Grouping,
     ProgressCallback,
-    RunGroup,
     RunSpec,
-    attempt_together,
-    one_by_one,
+    attempt,
     record,
     run_on_ray,
 )
 from fedsim.runs.remoterun import Pins
-from fedsim.runs.sentconfig import SentConfig
+from fedsim.settings.sentconfig import SentConfig
 
 _COMPILES = "compiles"
 
@@ -49,7 +46,6 @@ def run_beside(
     ended: Ended = lambda name: None,
     *,
     on_gpu: bool = False,
-    grouped: Grouping = one_by_one,
 ) -> None:
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
@@ -62,16 +58,15 @@ def run_beside(
         ended: is called with each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
             Ray is taken, too, where a fork of this process could not train.
-        grouped: which runs a forked process carries out together; on Ray each is by itself.
     """
     if on_gpu or address is not None or not forks_train():
         run_on_ray(work, jobs or cores(), address, progress, ended)
     else:
-        _run_forked(grouped(work), jobs, progress, ended)
+        _run_forked(work, jobs, progress, ended)
 
 
 class _Worker:
-    """A process, and the runs that it carries out; None: it waits."""
+    """A process, and the run that it carries out; None: it waits."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("fork")
@@ -81,12 +76,13 @@ class _Worker:
         assert self.process.pid is not None
         self.pid = self.process.pid
         theirs.close()  # a worker that is gone then ends the line
-        self.item: RunGroup | None = None
+        self.item: RunSpec | None = None
         self.trained = False
 
-    def begin(self, item: RunGroup) -> None:
+    def begin(self, item: RunSpec) -> None:
         self.item = item
-        self.tell([(name, SentConfig(config), folder) for name, config, folder in item])
+        name, config, folder = item
+        self.tell((name, SentConfig(config), folder))
 
     def tell(self, what: object) -> None:
         """Sends it. That the process is gone shows where it is waited for."""
@@ -94,7 +90,7 @@ class _Worker:
             self.line.send(what)
 
     def end(self) -> None:
-        """Ends the process, with its runs if it has any."""
+        """Ends the process, with its run if it has one."""
         if self.item is not None:
             self.process.kill()
         else:
@@ -103,14 +99,14 @@ class _Worker:
 
 
 def _run_forked(
-    work: Iterable[RunGroup], jobs: int | None, progress: ProgressCallback | None, ended: Ended
+    work: Iterable[RunSpec], jobs: int | None, progress: ProgressCallback | None, ended: Ended
 ) -> None:
     """As ``run_on_ray``, in processes of this machine's own.
 
-    Runs whose process was killed go on from their checkpoints in another, twice at most.
+    A run whose process was killed goes on from its checkpoint in another, twice at most.
     """
     tries: Counter[str] = Counter()
-    again: list[RunGroup] = []
+    again: list[RunSpec] = []
     waiting, workers = iter(work), list[_Worker]()
     limit = jobs or cores()
     try:
@@ -134,32 +130,30 @@ def _run_forked(
                 if worker.line not in ready:
                     continue
                 assert worker.item
-                names = [name for name, *_ in worker.item]
+                name, config, folder = worker.item
                 try:
                     answer = worker.line.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
                     worker.process.join()
-                    tries[names[0]] += 1
+                    tries[name] += 1
                     code = worker.process.exitcode
                     reason = f"its process ended with {code} (a signal, if below 0)"
-                    if tries[names[0]] < TRIES:
+                    if tries[name] < TRIES:
                         logging.getLogger("fedsim").warning(
                             "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
-                            ", ".join(names),
+                            name,
                             reason,
-                            tries[names[0]] + 1,
+                            tries[name] + 1,
                             TRIES,
                         )
                         again.append(worker.item)
                         continue
-                    for _, config, folder in worker.item:
-                        record(config, folder, RunFailed(f"{reason}, {TRIES} times"))
+                    record(config, folder, RunFailed(f"{reason}, {TRIES} times"))
                     answer = None
                 if answer is None:
                     worker.item = None
-                    for name in names:
-                        ended(name)
+                    ended(name)
                 elif answer == _COMPILES:
                     compiling_elsewhere()
                 elif isinstance(answer, logging.LogRecord):
@@ -215,8 +209,7 @@ def _serve(line: Connection) -> None:
         return line.recv()
 
     with compiling_told(lambda _: tell(_COMPILES)):
-        while (group := line.recv()) is not None:
-            attempt_together(
-                [(sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in group]
-            )
+        while (item := line.recv()) is not None:
+            name, sent, folder = item
+            attempt(sent.config, folder, Pins(partial(ask, name)))
             line.send(None)

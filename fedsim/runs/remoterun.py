@@ -14,9 +14,9 @@ from typing import Any
 from fedsim.ground.errors import StoppedEarly
 from fedsim.runs.archive import Archive, Outbox, mark, pack_folder, sees
 from fedsim.runs.callbacks import Callback, RoundRow
-from fedsim.runs.sentconfig import SentConfig
 from fedsim.runs.trackers.base import run_names
 from fedsim.settings.config import RunConfig
+from fedsim.settings.sentconfig import SentConfig
 
 Attempt = Callable[[RunConfig, Path, Callback], None]
 Pin = Callable[[dict[str, Any], Archive | None], str | None]

@@ -23,9 +23,7 @@ from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.evaluation import evenly_spread
-from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
-from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer, forget_trainer
 from fedsim.federation.trainer import entries as trained_entries
 from fedsim.federation.trainer import settings_used as trained_settings
@@ -57,7 +55,6 @@ from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tid
 from fedsim.runs.progress import Named, reporter_of
 from fedsim.runs.recorder import Folder, RunRecords
 from fedsim.runs.result import RunResult
-from fedsim.runs.sentconfig import SentConfig
 from fedsim.runs.totals import count_unapplied, totals
 from fedsim.runs.trackers import registry
 from fedsim.settings.config import RunConfig
@@ -65,6 +62,7 @@ from fedsim.settings.declarations import declared
 from fedsim.settings.grids import Cell
 from fedsim.settings.groups import Keep
 from fedsim.settings.masks import told_of
+from fedsim.settings.sentconfig import SentConfig
 from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
@@ -121,15 +119,12 @@ def run(
         return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
 
-def engine_of(
-    config: RunConfig, address: str | None = None, lockstep: Lockstep | None = None
-) -> tuple[Memories, Engine]:
+def engine_of(config: RunConfig, address: str | None = None) -> tuple[Memories, Engine]:
     """The clients' memory, and the engine of ``config``.
 
     Args:
         config: the run.
         address: of a running Ray cluster, for the engines ``ray`` and ``flower``.
-        lockstep: as ``grid_of`` takes it, for the engine ``local``.
     """
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine == "local" or workers != 1):
@@ -152,7 +147,7 @@ def engine_of(
     states = storage.states_of(config)
 
     def in_process(main: Callable[[Grid], None]) -> None:
-        with closing(grid_of(config, states, lockstep)) as grid:
+        with closing(grid_of(config, states)) as grid:
             main(grid)
 
     return states, in_process
@@ -186,7 +181,6 @@ def grid_of(
     Args:
         config: the run.
         states: its clients' memory.
-        lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
     clients, together = config.plan.clients, at_once(config)
     workers = min(config.machine.workers, clients)  # a client has one message at a time

@@ -16,7 +16,6 @@ from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.extras import check_extra
-from fedsim.ground.files import cores
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
@@ -37,7 +36,7 @@ from fedsim.runs.folder import (
     same_settings,
     tell,
 )
-from fedsim.runs.parallel import ProgressCallback, RunSpec, run_here, stacked_runs
+from fedsim.runs.parallel import ProgressCallback, RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.runs.progress import Bars, Reporter, reporter_of
 from fedsim.runs.run import describe_run
@@ -204,13 +203,12 @@ def _run_waiting(
         progress.expect(rounds)
     with reporter_of(progress, rounds, waiting[0][1].plan.task.metric_name) as bars:
         if jobs == 1 and ray_address is None:
-            run_here(waiting, _to_the_end(bars), grouped=stacked_runs)
+            run_here(waiting, _to_the_end(bars))
             return
         # The longest first: at the end no core waits for one that has just begun.
         waiting.sort(key=lambda work: -_cost(work[1]))
         on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
-        grouped = partial(stacked_runs, jobs=jobs or cores())
-        run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped)
+        run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu)
 
 
 def _summarized(

@@ -127,7 +127,7 @@ class RunConfig(Settings):
         from fedsim.settings import masks
         from fedsim.tasks.data import filesplits
 
-        plan = self.plan
+        plan, stack = self.plan, versions.former_stack(self.machine.stack)
         values = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
         return (
             {name: getattr(plan, name, value) for name, value in values.items()}
@@ -145,6 +145,7 @@ class RunConfig(Settings):
                 "partition": filesplits.identity(plan.partition),
             }
             | self._length
+            | ({versions.STACK: stack} if stack else {})
         )
 
     @property

@@ -21,6 +21,9 @@ COMMITS = {FIRST: "29f117ea"}
 MASKING, FORMER = "momentum_masking", "ef"
 """A setting, and the value of it that has the meaning of 0.1.0's ``auto``."""
 
+STACK, _VMAP = "stack", "vmap"
+"""A setting, and the word for its values of 0.1.0, which stacked clients by ``torch.func.vmap``."""
+
 _LISTED = "# `fedsim sweep --config runs.toml"
 _FOUND = re.compile(r"# .*, as a search found it\.")
 _BESIDE = {
@@ -171,7 +174,31 @@ def former(value: Any) -> Any:
     return FORMER if value == "auto" else value
 
 
+def _stacked_by_vmap(values: dict[str, Any]) -> dict[str, Any]:
+    """``stack`` trained clients in one batch, with other last bits than one after the other."""
+    machine = values.get("machine")
+    stack = machine.get(STACK, "1") if isinstance(machine, Mapping) else "1"
+    if str(stack) == "1" or not isinstance(machine, Mapping):
+        return values
+    return {**values, "machine": {**machine, STACK: f"{_VMAP}({stack})"}}
+
+
+def former_stack(value: Any) -> str:
+    """The clients that 0.1.0 trained in one batch, as it wrote them; empty: none.
+
+    Example:
+        >>> former_stack("vmap(2)"), former_stack("2")
+        ('2', '')
+    """
+    match = re.fullmatch(rf"{_VMAP}\((auto|[1-9][0-9]*)\)", str(value))
+    return match[1] if match else ""
+
+
+STACKED = f"clients were trained in one batch, as {called(FIRST)} alone does"
+"""Why a folder made with ``--stack`` is neither extended nor run again."""
+
 _CHANGES: tuple[tuple[tuple[int, ...], Callable[[dict[str, Any]], dict[str, Any]]], ...] = (
     ((0, 2, 0), _masked_with_ef),
+    ((0, 2, 0), _stacked_by_vmap),
 )
 """Since which version a rule or a name is another one, and what that makes of a file of before."""

@@ -1,8 +1,8 @@
 """The contract of an algorithm: a value with the server's rule, and a rule for its clients."""
 
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Generator, Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from torch import Tensor
 
@@ -17,6 +17,44 @@ GradientHook = Callable[[Mapping[str, Tensor]], None]
 
 A job is trained with a copy (``copy.copy``), so that an object which counts its steps begins anew.
 """
+
+
+@dataclass(frozen=True)
+class TensorHook:
+    """A gradient hook that depends on nothing but tensors and numbers that stay as they are.
+
+    On a GPU clients with such hooks train together: their step is recorded once, with the tensors
+    at a fixed place, and repeated. Any other hook is called before each step, client by client.
+
+    Args:
+        tensors: what the hook reads, by name.
+    """
+
+    tensors: Mapping[str, Tensor]
+
+    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+        """Adds to the gradients of ``parameters``; see ``GradientHook``."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for hooks that do the same with other values of tensors.
+
+        Example:
+            >>> import torch
+            >>> from strategies.algorithms.fedprox import Pull
+            >>> Pull({"w": torch.zeros(2)}, 0.5).kind == Pull({"w": torch.ones(2)}, 0.5).kind
+            True
+        """
+        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "tensors"}
+        shapes = ((name, x.shape, x.dtype) for name, x in self.tensors.items())
+        return type(self), *numbers.items(), *shapes
+
+    def at(self, parameters: Mapping[str, Tensor]) -> Self:
+        """The same hook with the tensors of ``parameters``' names alone, on their devices."""
+        both = self.tensors.keys() & parameters.keys()
+        moved = {n: self.tensors[n].to(p.device) for n, p in parameters.items() if n in both}
+        return replace(self, tensors=moved)
 
 
 class TrainJob(NamedTuple):

@@ -1,6 +1,6 @@
 """Several clients' halves as one."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -48,6 +48,20 @@ class Hooks:
 
     def __copy__(self) -> "Hooks":
         return Hooks([*map(copy, self.hooks)])
+
+
+def flat_hooks(hooks: Iterable[GradientHook]) -> list[GradientHook]:
+    """The hooks, and those that a ``Hooks`` among them has in its place.
+
+    Example:
+        >>> len(flat_hooks([print, Hooks([print, Hooks([print])])]))
+        3
+    """
+    return [
+        inner
+        for hook in hooks
+        for inner in (flat_hooks(hook.hooks) if isinstance(hook, Hooks) else [hook])
+    ]
 
 
 @dataclass(frozen=True)

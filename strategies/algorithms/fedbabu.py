@@ -6,10 +6,22 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from compressors import Packet, State, Tensors
-from strategies.algorithms.base import Client, GradientHook, TrainJob, TrainResult
+from strategies.algorithms.base import Client, GradientHook, TensorHook, TrainJob, TrainResult
 from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.fedper import Personal
 from strategies.channel.client_end import Delivery
+
+
+@dataclass(frozen=True)
+class Freeze(TensorHook):
+    """Leaves parameters without a gradient, except those of the names ``trained``."""
+
+    trained: frozenset[str]
+
+    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+        for name, p in parameters.items():
+            if name not in self.trained:
+                p.grad = None
 
 
 @dataclass(frozen=True)
@@ -27,14 +39,7 @@ class Body(Personal):
         return self.fine_tune
 
     def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook:
-        sent = delivery.weights.keys()
-
-        def freeze(parameters: Mapping[str, Tensor]) -> None:
-            for name, p in parameters.items():
-                if name not in sent:
-                    p.grad = None
-
-        return freeze
+        return Freeze({}, frozenset(delivery.weights))
 
     def next_state(
         self,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import State
-from strategies.algorithms.base import Client, GradientHook
+from strategies.algorithms.base import Client, GradientHook, TensorHook
 from strategies.channel.client_end import Delivery
 
 
@@ -48,14 +48,17 @@ def pull(mu: float, sent: Mapping[str, Tensor]) -> GradientHook:
 
     A parameter without a gradient is not trained; one that was not sent, a client's own, is free.
     """
-    on_device: dict[str, Tensor] = {}  # where the parameters are
+    return Pull(sent, mu)
+
+
+@dataclass(frozen=True)
+class Pull(TensorHook):
+    """The hook of ``pull``: its tensors are the model that was sent."""
+
+    mu: float
 
     @torch.no_grad()
-    def add(parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
         for name, p in parameters.items():
-            if p.grad is not None and name in sent:
-                if name not in on_device:
-                    on_device[name] = sent[name].to(p.device)
-                p.grad.add_(p - on_device[name], alpha=mu)
-
-    return add
+            if p.grad is not None and name in self.tensors:
+                p.grad.add_(p - self.tensors[name].to(p.device), alpha=self.mu)

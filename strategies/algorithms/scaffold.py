@@ -21,6 +21,7 @@ from strategies.algorithms.base import (
     ClientUpdate,
     GradientHook,
     RoundInfo,
+    TensorHook,
     TrainJob,
     TrainResult,
 )
@@ -42,6 +43,16 @@ _OWN, _BEFORE = "own", "before"
 last message, as far as that message may be lost or leave something out."""
 
 
+@dataclass(frozen=True)
+class Correction(TensorHook):
+    """Adds its tensors, c - c_i, to the gradients."""
+
+    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+        for name, p in parameters.items():
+            if p.grad is not None:
+                p.grad.add_(self.tensors[name].to(p.device))
+
+
 class Variates(Client):
     """A client's own control variate c_i, and the gradients that c - c_i corrects."""
 
@@ -53,13 +64,7 @@ class Variates(Client):
         correction = {
             n: c - variate[n].to(c.device) if n in variate else c for n, c in server.items()
         }
-
-        def correct(parameters: Mapping[str, Tensor]) -> None:
-            for name, p in parameters.items():
-                if p.grad is not None:
-                    p.grad.add_(correction[name].to(p.device))
-
-        return correct
+        return Correction(correction)
 
     def make_update(
         self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult

@@ -21,7 +21,7 @@ def bench() -> Iterator[Any]:
     """The script as a module."""
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("gpu")
-    for name in ("gpu", "gpu_training", "stack", "targets"):
+    for name in ("gpu", "gpu_training", "gpu_peers", "targets"):
         sys.modules.pop(name, None)
 
 

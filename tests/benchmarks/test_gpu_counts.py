@@ -20,7 +20,7 @@ def counts() -> Iterator[Any]:
     """The script as a module."""
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("gpu_counts")
-    for name in ("gpu_counts", "gpu_training", "stack", "targets"):
+    for name in ("gpu_counts", "targets"):
         sys.modules.pop(name, None)
 
 

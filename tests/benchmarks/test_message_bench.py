@@ -20,7 +20,7 @@ def bench() -> Iterator[Any]:
     before = set(sys.modules)
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("message")
-    for name in {"message", "gpu_training", "measuring", "stack"} - before:
+    for name in {"message", "measuring"} - before:
         sys.modules.pop(name, None)
 
 

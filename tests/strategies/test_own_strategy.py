@@ -89,7 +89,6 @@ def test_a_median_by_its_file_goes_on_and_is_written_down(mine: str, tmp_path: P
     run(config, tmp_path / "whole")
     written = from_toml(tmp_path / "whole" / "config.toml", trust_code=True)
     assert written.plan.strategy == f"{mine}:Median" and written.digest == config.digest
-    run(small(strategy=f"{mine}:Median", method="raw", clients=3, stack="3"), tmp_path / "stacked")
     run(small(method="raw", clients=3), tmp_path / "mean")
     assert model(tmp_path / "whole") != model(tmp_path / "mean")
 

@@ -77,7 +77,6 @@ RUNS: tuple[dict[str, Any], ...] = (
      "weighting": "nova"},
     {"controller": "noise(2)", "temporal": 4, "method": "sbc"},
     {"controller": "adacomm(2)", "temporal": 4, "method": "raw"},
-    {"task": "digits", "stack": "2", "method": "sbc(0.05)"},
     *({"engine": engine, "workers": 2, "method": "ef(topk(0.1) | cnat)",
        "strategy": "nesterov"} for engine in ("ray", "flower")),
 )  # fmt: skip

@@ -47,10 +47,14 @@ class Dropout(nn.Module):
         """`x` with a new mask, of its shape; `x` itself in evaluation."""
         if not self.training or self.p == 0:
             return x
-        if self._generator is None or self._generator.device != x.device:
-            self._generator = torch.Generator(x.device).manual_seed(self.seed)
-        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
+        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self.generator(x.device))
         return x * mask.div_(1 - self.p)
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """The layer's generator on `device`, which `reseed` seeds."""
+        if self._generator is None or self._generator.device != device:
+            self._generator = torch.Generator(device).manual_seed(self.seed)
+        return self._generator
 
     def reseed(self, seed: int) -> None:
         """The masks from now on follow from `seed`."""

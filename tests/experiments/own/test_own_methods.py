@@ -17,7 +17,7 @@ from torch import Tensor
 
 from compressors import CATALOGUE, Tensors, add_rows, compress, own_rows, parse, verify
 from fedsim import RunConfig, load
-from fedsim.runs.sentconfig import SentConfig
+from fedsim.settings.sentconfig import SentConfig
 from tests.compressors.write_golden import golden_text
 from tests.support.commands import Typed, typed
 from tests.support.contract import decodes_to_what_was_sent, same_seed_same_bytes

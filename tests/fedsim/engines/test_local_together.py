@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from compressors.device import numbers
 from compressors.device import write as device_write
 from fedsim import RunConfig, run
 from strategies.channel.client_end import ClientEnd
 from tests.support.gpu import needs_triton, taken
-from tests.support.runs import assert_same, clients, make_task, rounds
+from tests.support.models import normed
+from tests.support.runs import assert_same, clients, make_task
+from tests.support.together import Together, together
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "together"]  # fixtures
 
 
 def config(task: str, **more: Any) -> RunConfig:
@@ -22,30 +22,21 @@ def config(task: str, **more: Any) -> RunConfig:
     return RunConfig.of(task=task, **(given | more))
 
 
-def test_a_run_is_that_of_one_after_the_other(make_task: Any, tmp_path: Path) -> None:
-    task = make_task().name
-    run(config(task), tmp_path / "one", progress=False)
-    run(config(task, stack=2), tmp_path / "two", progress=False)
-    alone, stacked = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
-    for name, x in alone.items():
-        torch.testing.assert_close(stacked[name], x, rtol=1e-4, atol=1e-6)
-    first, other = rounds(tmp_path / "one"), rounds(tmp_path / "two")
-    unlike = ("loss", "metric", "digest")  # last bits differ
-    told = [c for c in first.columns if not any(word in c for word in unlike)]
-    assert first[told].equals(other[told])  # the same bits
-    torch.testing.assert_close(*(torch.tensor(f["train_loss"]) for f in (first, other)))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_is_that_of_one_after_the_other(
+    workers: int, make_task: Any, tmp_path: Path, together: Together
+) -> None:
+    """To the bit, with residuals, a model that travels, buffers and parts of a cohort."""
+    more = {"method": "sbc(0.3)", "downlink": "sbc(0.5)", "cohort": 4}
+    task = make_task(build=normed).name
+    run(config(task, **more), tmp_path / "one", progress=False)
+    together(3)
+    run(config(task, workers=workers, **more), tmp_path / "other", progress=False)
+    assert_same(tmp_path / "one", tmp_path / "other")
 
 
-def test_the_number_of_workers_changes_nothing(make_task: Any, tmp_path: Path) -> None:
-    """Who is trained with whom follows from the cohort; with residuals, a model that travels."""
-    task, more = make_task().name, {"method": "sbc(0.3)", "downlink": "sbc(0.5)", "cohort": 4}
-    for workers in (1, 2):
-        run(config(task, stack=3, workers=workers, **more), tmp_path / str(workers), progress=False)
-    assert_same(tmp_path / "1", tmp_path / "2")
-
-
-def test_a_client_that_fails_in_a_stack_fails_alone(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_client_that_fails_among_others_fails_alone(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: Together
 ) -> None:
     """Client 1 in round 2 when it decodes, client 3 in round 3 when it encodes; client 0 in round 4
     has an update that no message can carry.
@@ -68,7 +59,8 @@ def test_a_client_that_fails_in_a_stack_fails_alone(
     told = iter(range(5))
     monkeypatch.setattr(ClientEnd, "decode", failing_decode)
     monkeypatch.setattr(ClientEnd, "encode", failing_encode)
-    run(config(make_task().name, stack=5, min_replies=4), tmp_path, progress=False)
+    together(5)
+    run(config(make_task().name, min_replies=4), tmp_path, progress=False)
     failed = clients(tmp_path).query("failures > 0")
     assert failed[["round", "client"]].to_numpy().tolist() == [[2, 1], [3, 3], [4, 0]]
     *reasons, last = failed["failure_reasons"]
@@ -79,7 +71,7 @@ def test_a_client_that_fails_in_a_stack_fails_alone(
 @pytest.mark.slow
 @needs_triton
 def test_messages_that_kernels_make_together_are_those_of_each_client(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: Together
 ) -> None:
     """The same run: payloads, residuals' sums, masked momentum and model, bit for bit."""
     many: list[int] = []
@@ -96,7 +88,8 @@ def test_messages_that_kernels_make_together_are_those_of_each_client(
     made, cleared = device_write.write_messages, numbers.cleared
     monkeypatch.setattr(device_write, "write_messages", counted)
     monkeypatch.setattr(numbers, "cleared", clearing)
-    more = {"method": "sbc(0.1)", "cohort": 3, "stack": 3, "iterations": 6, "keep_payloads": True}
+    more = {"method": "sbc(0.1)", "cohort": 3, "iterations": 6, "keep_payloads": True}
+    together(3)
     again = config(make_task().name, **more)
     run(again, tmp_path / "host", progress=False)
     assert not many

@@ -16,8 +16,9 @@ from fedsim.show.times import priced
 from strategies.algorithms import ALGORITHMS
 from tests.strategies.test_algorithms import NEEDS
 from tests.support.runs import clients, make_task, rounds
+from tests.support.together import Together, together
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "together"]  # fixtures
 
 FROZEN, TRAINED = 6 * 4 + 4, 4 * 3 + 3
 
@@ -31,10 +32,13 @@ def partly() -> nn.Module:
 
 
 @pytest.mark.parametrize("downlink", ["raw", "cnat"])
-@pytest.mark.parametrize("stack", ["1", "3"])
-def test_what_is_trained_travels(downlink: str, stack: str, make_task: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_is_trained_travels(
+    downlink: str, width: int, make_task: Any, tmp_path: Path, together: Together
+) -> None:
+    together(width)
     task = make_task(build=partly)
-    config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink, stack=stack)
+    config = RunConfig.of(task=task.name, method="raw", temporal=1, downlink=downlink)
     summary = run(config, tmp_path).summary
     messages = clients(tmp_path)
     assert set(messages["up_wire_bits"]) == {32 * TRAINED + 24}

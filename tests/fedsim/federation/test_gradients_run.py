@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 from torch.optim import SGD, Adam
 
 from fedsim import RunConfig, UsageError, run
+from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.trainer import Batches, Trainer, build_model
+from fedsim.federation.trainer import Trainer, build_model
 from fedsim.settings.grids import SweepConfig
 from tests.support import replaying
 from tests.support.runs import make_task, small

@@ -18,8 +18,9 @@ from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, make_task, small
 from tests.support.threes import MODEL, give_links, last, table, threes
+from tests.support.together import Together, together
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "together"]  # fixtures
 NETWORK = "down=120bit, up=120bit, compute=1s"
 
 
@@ -145,14 +146,15 @@ STOPPED: dict[str, dict[str, Any]] = {
         "deadline": "0.2s",
         "network": "up=300kbit, compute=uniform(1ms, 9ms)",
     },
-    "stack": {"stack": "3"},
+    "together": {},
 }
 
 
 @pytest.mark.parametrize("settings", STOPPED.values(), ids=STOPPED)
 def test_a_stopped_run_goes_on_with_the_same_numbers(
-    settings: dict[str, Any], make_task: Any, tmp_path: Path
+    settings: dict[str, Any], make_task: Any, tmp_path: Path, together: Together
 ) -> None:
+    together(1 if settings else 3)
     task = make_task(lr_steps=((9, 0.5), (14, 0.1)))
     config = small(
         task=task,

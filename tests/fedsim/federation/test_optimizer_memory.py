@@ -10,8 +10,9 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from fedsim import RunConfig, UsageError, run
+from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.trainer import Batches, build_model
+from fedsim.federation.trainer import build_model
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, distance, make_task, steps

@@ -18,7 +18,7 @@ from fedsim import run
 from fedsim.federation.precheck import check_trainable
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.runs import parallel
-from fedsim.runs.sentconfig import SentConfig
+from fedsim.settings.sentconfig import SentConfig
 from strategies.channel import client_end
 from tests.support.runs import small
 

@@ -13,8 +13,9 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import products
 from fedsim.federation.trainer import Trainer
 from tests.support.runs import make_task, not_tried
+from tests.support.together import Together, together
 
-__all__ = ["make_task", "not_tried"]  # the fixtures
+__all__ = ["make_task", "not_tried", "together"]  # fixtures
 WHOLE, UPPER = ("highest", False), ("high", True)
 
 
@@ -31,16 +32,18 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures(not_tried.__name__)
-@pytest.mark.parametrize("stack", ["1", "2"])
+@pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize(("precision", "wanted"), [("float32", WHOLE), ("tf32", UPPER)])
 def test_a_run_trains_and_scores_as_its_precision_says(
     precision: str,
     wanted: Any,
-    stack: str,
+    width: int,
     make_task: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    together: Together,
 ) -> None:
+    together(width)
     seen: list[Any] = []
     task = make_task()
 
@@ -53,20 +56,19 @@ def test_a_run_trains_and_scores_as_its_precision_says(
     before = flags()
     assert before[0] == ("highest", True)  # as torch begins
     config = RunConfig.of(
-        task=other.name, method="raw", temporal=2, iterations=2, precision=precision, stack=stack
+        task=other.name, method="raw", temporal=2, iterations=2, precision=precision
     )
     seen.clear()
     run(config, tmp_path, progress=False)
     trained = [x for x in seen if x != before[0]]  # one batch is tried before all
-    compared = {WHOLE} if stack == "2" else set()  # two ways to train, before a run
-    assert wanted in trained and set(trained) <= {wanted} | compared
+    assert set(trained) == {wanted}
     assert seen[-1] == wanted and flags() == before
     assert config.digest != RunConfig.of(task=other.name, method="raw").digest
 
 
 def test_flags_come_back_where_a_step_fails(make_task: Any, monkeypatch: Any) -> None:
     config = RunConfig.of(task=make_task().name, method="raw")
-    monkeypatch.setattr(Trainer, "_step", lambda *_: 1 / 0)
+    monkeypatch.setattr(Trainer, "step", lambda *_: 1 / 0)
     before = flags()
     trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}

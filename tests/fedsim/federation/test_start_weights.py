@@ -38,7 +38,7 @@ def start(make_task: Any, tmp_path: Path) -> tuple[Any, Path]:
     return task, tmp_path / "first" / "model.safetensors"
 
 
-@pytest.mark.parametrize("given", [{}, {"workers": 2}, {"stack": "2"}, {"strategy": "fedadam"}])
+@pytest.mark.parametrize("given", [{}, {"workers": 2}, {"strategy": "fedadam"}])
 def test_a_run_begins_with_the_file(
     start: tuple[Any, Path], given: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -17,9 +17,10 @@ from strategies import ClientEnd, Sharded, build
 from strategies.channel.parts import PartsEnd
 from tests.support.runs import Memories, clients, make_task
 from tests.support.threes import give_links, last, threes
+from tests.support.together import Together, together
 from tests.support.turning import Turning
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "together"]  # fixtures
 
 
 def test_factors_by_the_iteration(make_task: Any) -> None:
@@ -32,7 +33,7 @@ STEPS = ((1, 0.5), (3, 0.25))
 """Of 1/2: rates 1/2, 1/4, 1/4, 1/8."""
 
 
-@pytest.mark.parametrize("more", [{}, {"stack": "2"}, {"controller": "fixed"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=str)
 def test_rates_of_two_rounds(more: dict[str, Any], make_task: Any, tmp_path: Path) -> None:
     """Half of the way to 16 or to 48, then a quarter of what is left: 5/8 of it: 10 and 30, 20.
 
@@ -154,15 +155,14 @@ def test_the_server_s_optimizer_has_the_rate_of_its_round(make_task: Any, tmp_pa
     [lambda p: SGD(p, lr=0.25, momentum=0.5), lambda p: Adam(p, lr=0.5, betas=(0.5, 0.75))],
     ids=["momentum", "adam"],
 )
-def test_a_stack_steps_as_one_client_after_the_other(
-    optimizer: Any, make_task: Any, tmp_path: Path
+def test_clients_together_step_as_one_after_the_other(
+    optimizer: Any, make_task: Any, tmp_path: Path, together: Together
 ) -> None:
     """Steps at the first, a middle and the last iteration of a round; some sit out most rounds."""
     steps = ((1, 0.5), (3, 0.1), (5, 2.0), (6, 0.25), (8, 1.0), (10, 0.5))
     task = make_task(**threes([16.0, 48.0, 32.0, -8.0], lr_steps=steps, optimizer=optimizer))
     common = {"method": "raw", "temporal": 3, "iterations": 12, "cohort": 3}
-    for stack in ("1", "2", "4"):
-        run(RunConfig.of(task=task.name, stack=stack, **common), tmp_path / stack)
-    one = last(tmp_path / "1")
-    assert last(tmp_path / "2") == pytest.approx(one, rel=1e-6)
-    assert last(tmp_path / "4") == pytest.approx(one, rel=1e-6)
+    for width in (1, 2, 4):
+        together(width)
+        run(RunConfig.of(task=task.name, **common), tmp_path / str(width))
+    assert last(tmp_path / "2") == last(tmp_path / "4") == last(tmp_path / "1")

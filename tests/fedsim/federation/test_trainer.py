@@ -17,8 +17,9 @@ from compressors.whole.memory import unnest
 from fedsim import RunConfig, Training, run
 from fedsim.federation.client import mask_momentum
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.stacks import Stack, stack_of
-from fedsim.federation.trainer import Batches, Trainer, build_model
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.masking import mask_momentum
+from fedsim.federation.trainer import Trainer, build_model
 from strategies import TrainJob, TrainResult
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps
 
@@ -97,8 +98,7 @@ def test_a_learning_rate_of_the_users(make_task: Any) -> None:
     assert rates == [0.8, 0.4, 0.4]
 
 
-@pytest.mark.parametrize("stack", ["1", "2"])
-def test_parameters_of_five_dimensions_train(stack: str, make_task: Any) -> None:
+def test_parameters_of_five_dimensions_train(make_task: Any) -> None:
     """NHWC is a layout of four; a model of both kinds keeps its own."""
     task = make_task(
         build=lambda: nn.Sequential(
@@ -111,7 +111,7 @@ def test_parameters_of_five_dimensions_train(stack: str, make_task: Any) -> None
         ),
         channels_last=True,
     )
-    config = RunConfig.of(task=task, method="raw", temporal=2, iterations=2, stack=stack)
+    config = RunConfig.of(task=task, method="raw", temporal=2, iterations=2)
     assert run(config).summary["status"] == "done"
 
 
@@ -278,18 +278,18 @@ class Read(TorchDispatchMode):
         return op(*given, **(more or {}))
 
 
-@pytest.mark.parametrize("stack", ["1", "2"])
-def test_no_step_reads_a_number(stack: str, make_task: Any) -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_no_step_reads_a_number(together: bool, make_task: Any) -> None:
     """Momentum's SGD: as many numbers are read of six iterations as of two."""
-    config = RunConfig.of(task=make_task().name, method="raw", temporal=6, stack=stack)
-    own = stack_of(config) if stack == "2" else Trainer(config, ClientData.of(config))
-    trainer = own.trainer if isinstance(own, Stack) else own
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=6)
+    trainer = Trainer(config, ClientData.of(config))
+    branches = Branches(trainer, 2)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
 
     def read(iterations: int) -> int:
         jobs = [TrainJob(client, weights, {}, 0, iterations, {}, 0) for client in (0, 1)]
         with Read() as read:
-            found = own.train(jobs) if isinstance(own, Stack) else [own.train(*jobs[0])]
+            found = branches.train(jobs) if together else [trainer.train(*jobs[0])]
         assert all(isinstance(one, TrainResult) for one in found), found
         return read.count
 

@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from compressors import State, compress, decompress, parse
 from fedsim import Data, RunConfig, Task
 from fedsim.federation import device, trainer
+from fedsim.federation.branches import Branches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.stackable import Fit
-from fedsim.federation.stacks import Stack
+from fedsim.federation.recorder import PlainRecorder
 from fedsim.federation.trainer import Trainer
 from strategies import TrainJob, TrainResult, generators
 from tests.compressors.device.test_device_placement import CUDA, elsewhere
@@ -48,7 +48,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def backward(loss: Tensor) -> None:
         assert loss.device == CUDA
-        for p in made[0].parameters():
+        for p in (p for model in made for p in model.parameters()):
             p.grad = torch.zeros_like(p)
 
     def noted(model: nn.Module, task: str) -> ModelBuffers:
@@ -99,7 +99,7 @@ def test_steps_look_into_the_gpu_by_numbers_that_lie_there(absent: None) -> None
     for first, count in ((1, 2), (3, 20), (many, 2)):
         with Watched() as watched:
             for iteration in range(first, first + count):
-                own._step(*own.batch(0, iteration), ())
+                own.step(*own.batch(0, iteration), ())
         assert [pair for pair in watched.looks if CUDA in pair] == [(CUDA, CUDA)] * 2 * count
         went.append(watched.up)
     assert many > 23 and went == [0, 0, 1]
@@ -134,18 +134,13 @@ def test_a_clients_steps_wait_once(
 ) -> None:
     """For the mean loss in the end, one client or several; samples on the GPU or on the host."""
     monkeypatch.setattr(device, "free", lambda device: memory)
-    own = Trainer(*settings(stack="3"))
+    own = Trainer(*settings())
     assert (own.data.train_x.device == CUDA) == bool(memory)
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}
-    stack = Stack(own, Fit(3, frozenset(weights)))
-
-    def gradients(now: State, buffers: State, x: Tensor, y: Tensor) -> Any:
-        return {n: torch.zeros_like(w) for n, w in now.items()}, x.new_zeros(3), buffers
-
-    monkeypatch.setattr(stack, "_gradients", gradients)
+    branches = Branches(own, 3, PlainRecorder())
     first = own.train(0, weights, {}, 0, 1)
     jobs = [TrainJob(c, weights, first.optimizer, 1, steps, {}, 1) for c in range(3)]
-    for work in (lambda: own.train(*jobs[0]), lambda: stack.train(jobs)):
+    for work in (lambda: own.train(*jobs[0]), lambda: branches.train(jobs)):
         with Waits() as waits, monkeypatch.context() as patch:
             patch.setattr(Tensor, "__float__", lambda x: float(waits.found.append("float") or 0))
             patch.setattr(
@@ -159,16 +154,6 @@ def test_a_clients_steps_wait_once(
 def settings(**more: Any) -> tuple[RunConfig, ClientData]:
     plain = RunConfig.of(task="digits", clients=3, batch_size=8, **more)
     return RunConfig.of(**{**plain.flat(), "device": "cuda:0"}), ClientData.of(plain)
-
-
-@pytest.mark.parametrize(
-    ("stack", "layout"), [("1", torch.channels_last), ("3", torch.contiguous_format)]
-)
-def test_a_stack_on_a_gpu_is_nchw(stack: str, layout: torch.memory_format, absent: None) -> None:
-    """A GPU's BatchNorm of NHWC memory has no rule under vmap: it was refused on a real one."""
-    own = Trainer(*settings(stack=stack))
-    assert own.layout == layout
-    assert own.batch(0, 0)[0].is_contiguous(memory_format=layout)
 
 
 def test_training_and_scoring(absent: None) -> None:
@@ -185,26 +170,19 @@ def test_training_and_scoring(absent: None) -> None:
     evaluate(own, weights)
 
 
-def test_clients_at_once(absent: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Trainer(*settings(stack="3"))
+def test_clients_at_once(absent: None) -> None:
+    own = Trainer(*settings())
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}
-    stack = Stack(own, Fit(3, frozenset(weights)))
-
-    def gradients(now: State, buffers: State, x: Tensor, y: Tensor) -> Any:
-        there(now | {"x": x, "y": y})
-        assert x.shape == (3, 8, 1, 8, 8)
-        return {n: torch.zeros_like(w) for n, w in now.items()}, x.new_zeros(3), buffers
-
-    monkeypatch.setattr(stack, "_gradients", gradients)
+    branches = Branches(own, 3, PlainRecorder())
     memory: list[State] = [{}, {}, {}]
     for start in (0, 2):
         jobs = [TrainJob(c, weights, memory[c], start, 2, {}, start) for c in range(3)]
-        found = stack.train(jobs)
-        for client, trained in enumerate(found):
+        for client, trained in enumerate(branches.train(jobs)):
             assert isinstance(trained, TrainResult), trained
             there(trained.update)
             there(trained.optimizer)
             memory[client] = dict(trained.optimizer)
+    assert not branches.reasons
 
 
 @needs_triton

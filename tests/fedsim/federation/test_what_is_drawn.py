@@ -9,20 +9,24 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, run
-from fedsim.federation import stacks
+from fedsim.federation import branches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evenly_spread
 from tests.support.runs import small
+from tests.support.together import Together, together
+
+__all__ = ["together"]  # the fixture
 
 
 def test_clients_that_train_at_once_share_the_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: Together
 ) -> None:
-    """A clock that goes on by a second with each look: two stacks of two clients, a second each."""
+    """A clock that goes on by a second with each look: two parts of two clients, a second each."""
     clock = count()
     made = SimpleNamespace(perf_counter=lambda: float(next(clock)))
-    monkeypatch.setattr(stacks, "time", made)
-    run(small(stack="2"), tmp_path)
+    monkeypatch.setattr(branches, "time", made)
+    together(2)
+    run(small(), tmp_path)
     assert pd.read_parquet(tmp_path / "rounds.parquet")["train_seconds"].tolist() == [2.0] * 4
 
 

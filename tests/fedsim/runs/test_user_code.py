@@ -20,8 +20,9 @@ from fedsim.results.load import load_results
 from fedsim.tasks.base import cross_entropy
 from fedsim.tasks.registry import get_task
 from tests.support.runs import make_task, small
+from tests.support.together import Together, together
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "together"]  # fixtures
 
 NO_TEXT = "no file a\udcff.npy"
 """As Python names a file whose name is no UTF-8."""
@@ -47,7 +48,8 @@ ENDS: dict[str, BaseException] = {
 }
 """What a user's code ends with, by what is said of it."""
 
-HOW = [{"workers": 1}, {"workers": 2}, {"stack": "2"}]
+HOW: list[tuple[dict[str, Any], int]] = [({"workers": 1}, 1), ({"workers": 2}, 1), ({}, 2)]
+"""Settings, and how many clients train together."""
 
 
 def failing(make_task: Any, error: BaseException) -> tuple[str, list[bool]]:
@@ -64,10 +66,14 @@ def failing(make_task: Any, error: BaseException) -> tuple[str, list[bool]]:
 
 @pytest.mark.parametrize("how", HOW, ids=str)
 @pytest.mark.parametrize("said", ENDS)
-def test_a_client_s_end_is_its_failure(make_task: Any, said: str, how: Any, tmp_path: Path) -> None:
+def test_a_client_s_end_is_its_failure(
+    make_task: Any, said: str, how: Any, tmp_path: Path, together: Together
+) -> None:
     """A worker that it ended would answer nobody any more, and the round would hang."""
+    settings, width = how
+    together(width)
     name, switch = failing(make_task, ENDS[said])
-    config = RunConfig.of(task=name, temporal=1, iterations=1, timeout=20, **how)
+    config = RunConfig.of(task=name, temporal=1, iterations=1, timeout=20, **settings)
     run(config, progress=False)  # so that the task is tried before
     switch[0] = True
     with pytest.raises(RunFailed, match=rf"client \d: \S*{said}"):
@@ -77,9 +83,11 @@ def test_a_client_s_end_is_its_failure(make_task: Any, said: str, how: Any, tmp_
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
-def test_ctrl_c_in_a_client_ends_the_run(make_task: Any, how: Any) -> None:
+def test_ctrl_c_in_a_client_ends_the_run(make_task: Any, how: Any, together: Together) -> None:
+    settings, width = how
+    together(width)
     name, switch = failing(make_task, KeyboardInterrupt())
-    config = RunConfig.of(task=name, temporal=1, iterations=1, timeout=20, **how)
+    config = RunConfig.of(task=name, temporal=1, iterations=1, timeout=20, **settings)
     run(config, progress=False)
     switch[0] = True
     with pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,6 @@ from torch.utils.data import TensorDataset
 
 from fedsim import Data, DataError, RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.stackable import fit_of
 from fedsim.tasks import from_frame, from_torch
 from fedsim.tasks.base import check_data
 from fedsim.tasks.data.samples import memory_digest
@@ -23,6 +22,9 @@ from fedsim.tasks.pytrees import forward, map_leaves
 from tests.support.encoders import Encoder, Sentences
 from tests.support.owntasks import X, Y
 from tests.support.runs import assert_same, rounds
+from tests.support.together import Together, together
+
+__all__ = ["together"]  # the fixture
 
 
 class Joined(nn.Module):
@@ -91,12 +93,10 @@ def test_training_samples_are_scored_as_one_tensor_is(
         assert_same(one, other)
 
 
-def test_clients_train_at_once_on_dicts(tmp_path: Path) -> None:
-    """The stack is used, and has the bits of a stack of tensors."""
-    task = made(PAIRS["a dict"])
-    assert fit_of(RunConfig.of(task=task, stack="2", **SETTINGS)).width == 2
-    one = ran(tmp_path / "one", made(PAIRS["a tensor"]), stack="2")
-    assert_same(one, ran(tmp_path / "other", task, stack="2"))
+def test_clients_train_at_once_on_dicts(tmp_path: Path, together: Together) -> None:
+    one = ran(tmp_path / "one", made(PAIRS["a tensor"]))
+    together(2)
+    assert_same(one, ran(tmp_path / "other", made(PAIRS["a dict"])))
 
 
 def test_targets_may_be_several_too(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from fedsim import Data, DataError, RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.stackable import fit_of
 from fedsim.tasks import from_datasets, from_torch, lazy_data
 from fedsim.tasks.base import check_data
 from fedsim.tasks.data.lazy import Lazy
@@ -28,6 +27,9 @@ from fedsim.tasks.datacache import load_data
 from tests.support.encoders import Encoder, Sentences, padded
 from tests.support.markdown import ROOT
 from tests.support.runs import assert_same, rounds
+from tests.support.together import Together, together
+
+__all__ = ["together"]  # the fixture
 
 SETTINGS: dict[str, Any] = {"method": "sbc(0.1)", "temporal": 2, "iterations": 4, "clients": 2}
 
@@ -117,7 +119,7 @@ def test_memory_does_not_grow_with_the_data_set() -> None:
     assert found and int(found[1]) < 225, done.stdout
 
 
-def test_padded_batches_train_through_a_loader(tmp_path: Path) -> None:
+def test_padded_batches_train_through_a_loader(tmp_path: Path, together: Together) -> None:
     """Each batch has a length of its own; what a sentence comes to does not depend on it."""
     uneven, even = (Sentences(120, padded) for padded in (False, True))
     one = from_torch(even, 0.25, Encoder, name="films", batch_size=8)
@@ -139,8 +141,8 @@ def test_padded_batches_train_through_a_loader(tmp_path: Path) -> None:
         rounds(ran(tmp_path / name, task, **settings)) for name, task in (("a", one), ("b", other))
     ]
     np.testing.assert_allclose(frames[0]["loss"], frames[1]["loss"], rtol=1e-4)
-    with pytest.raises(UsageError, match="--stack is 2: .*collate_fn"):
-        fit_of(RunConfig.of(task=other, stack="2", **SETTINGS))
+    together(2)
+    assert_same(tmp_path / "b", ran(tmp_path / "c", other, **settings))
 
 
 class Noisy(Dataset[tuple[Tensor, int]]):

@@ -1,0 +1,64 @@
+"""The benchmark of training on a GPU: what it compares and prints, not how fast anything is."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from fedsim import TASKS
+from tests.support.tape import TapeRecorder
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench() -> Iterator[Any]:
+    """The script as a module; the tasks are as before afterwards."""
+    before = set(TASKS)
+    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
+        yield importlib.import_module("gpu_training")
+    for name in ("gpu_training", "gpu_peers", "targets"):
+        sys.modules.pop(name, None)
+    for name in set(TASKS) - before:
+        del TASKS[name]
+
+
+def test_bits_are_compared_task_by_task(bench: Any) -> None:
+    """A tape repeats no reading of Adam's count, as a graph would not on a CPU."""
+    names = ["digits", "mnist_2nn", "mnist_lenet5"]
+    lines = bench.equal_bits("cpu", TapeRecorder(), 2, names)
+    assert lines[2:4] == [f"| {name} | equal bits |" for name in names[:2]]
+    assert "| no: the update of" in lines[4]
+
+
+def test_random_samples_have_the_shape_of_every_task(bench: Any) -> None:
+    for name in [name for name in TASKS if "-" not in name and name != "digits"]:
+        data = bench.of_random_data(TASKS[name], 2).load(None, False)
+        assert data.train_count == 16
+
+
+@pytest.mark.slow
+def test_every_row_is_measured(bench: Any) -> None:
+    case = bench.Case("LeNet5", bench.LeNet5, 28, 1, 2, steps=2, batch=4)
+    wide = {"augmented": bench.Case("net", bench.grouped_resnet20, 32, 3, 2, 2, 4, augmented=True)}
+    lines, goals = bench.report(
+        "cpu", 1, {"small": (case, 1e9)} | {k: (c, 0) for k, c in wide.items()}
+    )
+    rows = {line.split(" | ")[0].strip("| "): line for line in lines}
+    assert {"a loop in PyTorch", "`torch.func.vmap`", "fedsim, `sbc(0.01)`"} <= rows.keys()
+    assert rows["fedsim, training alone, together"].count(".") == 2  # milliseconds of both
+    assert [goal.line().endswith("| yes |") for goal in goals[::2]] == [True, False]
+    assert lines[-1].startswith("| ")
+
+
+def test_without_a_gpu_it_says_so(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert bench.main([]) == 1
+    assert capsys.readouterr().out.startswith("There is no GPU here")

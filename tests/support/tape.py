@@ -1,0 +1,69 @@
+"""A CPU's stand-in for a GPU's graphs: torch's operations on a tape, which runs without Python.
+
+As a graph it repeats operations on the same tensors, whatever the Python around them would do now:
+what a step reads on the host (``.item()``, a counter, a tensor that is another one now) stays as it
+was when the step was recorded.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fedsim.federation.recorder import ClientStep, PlainRecorder
+
+
+class Tape(TorchDispatchMode):
+    """Operations with their arguments and outcomes, as they are carried out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = op(*args, **(kwargs or {}))
+        self.operations.append((op, args, kwargs or {}, out))
+        return out
+
+    @torch.no_grad()
+    def repeat(self) -> None:
+        """Carries them out again; each outcome lies where it lay."""
+        for op, args, kwargs, out in self.operations:
+            again = op(*args, **kwargs)
+            for x, y in zip(_pytree.tree_leaves(out), _pytree.tree_leaves(again), strict=True):
+                if isinstance(x, Tensor) and x.data_ptr() != y.data_ptr():
+                    x.copy_(y)
+
+
+class TapeRecorder(PlainRecorder):
+    """Records steps on tapes.
+
+    Attributes:
+        counts: steps carried out, records and repeated steps.
+    """
+
+    def __init__(self) -> None:
+        self.counts = {"run": 0, "record": 0, "repeat": 0}
+
+    def run(self, works: Sequence[ClientStep]) -> None:
+        self.counts["run"] += 1
+        super().run(works)
+
+    def record(
+        self, works: Sequence[ClientStep], generators: Iterable[torch.Generator]
+    ) -> ClientStep:
+        self.counts["record"] += 1
+        with Tape() as tape:
+            super().run(works)
+        done = [tape.repeat]  # to record is to carry out, here alone
+
+        def repeat() -> None:
+            self.counts["repeat"] += 1
+            if len(done) > 1:
+                tape.repeat()
+            done.append(tape.repeat)
+
+        return repeat
