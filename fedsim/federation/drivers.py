@@ -22,8 +22,7 @@ from fedsim.federation.client import (
 )
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
-from fedsim.federation.stackable import fit_of
-from fedsim.federation.stackedsteps import trainer_of
+from fedsim.federation.trainer import trainer_of
 from fedsim.federation.trial import width_of
 from fedsim.settings.config import RunConfig
 from strategies import TrainJob, TrainResult

@@ -87,15 +87,15 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
     data = trainer.data
     chosen = evenly_spread(data.test_count, trainer.config.evaluation.test_samples)
 
-    def scored(exclusive: bool) -> list[Score]:
+    def scored(seeds: bool) -> list[Score]:
         seed = partial(derive, trainer.config.seed, "evaluate")
-        with trainer.watch.turn(seed, exclusive), torch.no_grad():
+        with trainer.watch.turn(seed, seeds), torch.no_grad():
             values = trainer.filled(weights)
             for name, p in trainer.parameters.items():
                 p.copy_(values[name])
             trainer.model.eval()
-            return [_score(trainer, data.read_test, data.test_x, chosen)] + [
-                _score(trainer, data.read_train, data.train_x, torch.from_numpy(part))
+            return [_score(trainer, data.read_test, chosen, device_of(data.test_x))] + [
+                _score(trainer, data.read_train, torch.from_numpy(part), device_of(data.train_x))
                 for part in parts
                 if len(part)
             ]
@@ -116,7 +116,7 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
     """
     first = number * trainer.batches_of(client).an_epoch
 
-    def computed(exclusive: bool) -> float:
+    def computed(seeds: bool) -> float:
         total = torch.zeros((), device=trainer.device)
         with torch.no_grad():
             values = trainer.filled(weights)
@@ -126,7 +126,7 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
             trainer.model.train()
             for iteration in range(first, first + batches):
                 seed = partial(derive, trainer.config.seed, "local loss", client, iteration)
-                with trainer.watch.turn(seed, exclusive), trainer.precision:
+                with trainer.watch.turn(seed, seeds), trainer.precision:
                     x, y = trainer.batch(client, iteration)
                     total += trainer.task.loss(forward(trainer.model, x), y)
             trainer.buffers.load({})
@@ -140,14 +140,12 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
 def _score(
     trainer: Trainer,
     read: Callable[[Tensor], tuple[Tree, Tree]],
-    inputs: Tree,
     chosen: Tensor,
+    lie: torch.device,
 ) -> Score:
-    """The scores of the trainer's model on some of the ``inputs``; ``read`` returns a batch."""
+    """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
-    first = leaves(inputs)[0]
-    if isinstance(first, Tensor):  # a batch only indexes them: the numbers go there once
-        chosen = send(chosen, first.device)
+    chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
     sums, loss = dict[str, Any](), 0.0
     for index in chosen.split(task.evaluation_batch):
         x, y = read(index)

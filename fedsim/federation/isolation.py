@@ -23,8 +23,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import serve_one
 from fedsim.federation.fingerprint import Contents, same
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.server import make_strategy
-from fedsim.federation.stackable import NEAR, Messages, first_messages, held
+from fedsim.federation.trial import NEAR, Messages, first_messages, held
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies import TrainJob, TrainResult

@@ -25,7 +25,7 @@ from compressors.verify import check_draws
 from compressors.whole.growth import may_grow
 from compressors.whole.keepers import parts_of
 from compressors.whole.masked_integers import MaskedIntegers
-from fedsim.federation import isolation, stackable
+from fedsim.federation import isolation
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
 from fedsim.federation.evaluation import evenly_spread

@@ -50,7 +50,7 @@ def build_model(
 
     torch's global generator is left as it was. ``weights``: the setting, a file to start from.
     """
-    with seeded(derive(seed, "init"), torch.device("cpu")):  # workers start at the same time
+    with seeded(derive(seed, "init"), torch.device("cpu")):
         model = own_masks(task.model(data))
     if weights is not None:
         start_from(model, weights, task.name)
@@ -79,7 +79,7 @@ def weights_of(
     """
     with one_thread(), untouched(torch.device("cpu")):
         model = build_model(task, seed, load_data(task, *source).data, weights)
-    return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
+    return digest_of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
 
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -90,8 +90,9 @@ def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Opt
     """
     optimizer = config.plan.task.optimizer(parameters)
     if torch.device(config.machine.device).type == "cuda":
-        for group in optimizer.param_groups:
-        model = True
+        for group in optimizer.param_groups:  # as Adam counts its steps in a recorded step
+            if "capturable" in group:
+                group["capturable"] = True
     for key, value in (("lr", config.training.lr), ("momentum", config.training.momentum)):
         if value is not None:
             for group in optimizer.param_groups:
@@ -117,7 +118,7 @@ class Trainer:
     Attributes:
         parameters: those that are trained, and travel: they require a gradient when the task has
             built its model.
-        template: these, for names, shapes and devices; values digest_of_model({**dict(model.named_parameters()), those of whoever trained last.
+        template: these, for names, shapes and devices; values are those of whoever trained last.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
         held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
@@ -215,7 +216,7 @@ class Trainer:
 
         begun = [weights[name] for name in self.parameters]
 
-        def local(exclusive: bool) -> TrainResult:
+        def local(seeds: bool) -> TrainResult:
             self.begin(begun, optimizer, buffers or {})
             hooks = [
                 hook.at(self.parameters) if isinstance(hook, TensorHook) else copy(hook)
@@ -225,7 +226,7 @@ class Trainer:
             for iteration, factor in enumerate(factors, start=done):
                 self.set_rates(factor)
                 path = self.config.seed, "global", client, iteration
-                with self.watch.turn(partial(derive, *path), exclusive):
+                with self.watch.turn(partial(derive, *path), seeds):
                     total += self.step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             update = self.update([x.to(self.device) for x in begun])
@@ -259,7 +260,7 @@ class Trainer:
         return weights if self.parameters.keys() <= weights.keys() else {**self._new, **weights}
 
     @cached_property
-    def _new(seeds: bool) -> State:
+    def _new(self) -> State:
         named = self._built().named_parameters()
         return {n: p.detach() for n, p in named if n in self.parameters}
 
@@ -273,7 +274,7 @@ class Trainer:
             return frozenset()
         with untouched(self.device), self.precision:
             self.model.train()
-            x, y = self.batch(0, seeds)
+            x, y = self.batch(0, 0)
             self.backward(self.task.loss(forward(self.model, x), y))
         self.buffers.load({})
         return frozenset(name for name, p in self.parameters.items() if p.grad is None)

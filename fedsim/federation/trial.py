@@ -22,7 +22,7 @@ from flwr.app import RecordDict
 
 from compressors import State
 from compressors.usercode import typed, user_code
-from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.server import make_strategy
 from fedsim.federation.branches import WIDEST, Branches
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData

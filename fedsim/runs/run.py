@@ -173,9 +173,7 @@ def app_of(config: RunConfig) -> AppOf:
     return partial(make_client_app, lambda _: sent.config)
 
 
-def grid_of(
-    config: RunConfig, states: InProcess, lockstep: Lockstep | None = None
-) -> LocalGrid | RemoteGrid:
+def grid_of(config: RunConfig, states: InProcess) -> LocalGrid | RemoteGrid:
     """The grid of a run: its clients train in this process, or in as many as it has workers.
 
     Args:
@@ -188,11 +186,10 @@ def grid_of(
         spawned = config.machine.device != "cpu" or not forks_train()
         processes = Processes(app_of(config), workers, spawned)
         return RemoteGrid(app_of(config), clients, states, processes)
-    train = Stack.train_all if lockstep is None else lockstep.train
     return LocalGrid(
         app_of(config)(states),
         clients,
-        make_answer_several(config, states, train),
+        make_answer_several(config, states),
         together,
         numbered=True,
         end=partial(forget_trainer, config),

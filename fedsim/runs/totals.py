@@ -22,7 +22,7 @@ from fedsim.federation.orders import norm, residual_of
 from fedsim.ground.columns import receivers
 from fedsim.ground.records import CLIENT_SCORES, PRIVACY, SCORE
 from fedsim.results.schema import OF_BOTH, ratio_both_ways
-from fedsim.settings.fields import EXACT
+from fedsim.settings.groups import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.server_end import ServerEnd
 

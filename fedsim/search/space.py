@@ -12,8 +12,8 @@ import torch
 
 from compressors import Tensors, compress, decompress, parse, text
 from compressors.grammar import message_text
-from fedsim.federation.precheck import check_growth
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.precheck import check_growth
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.ground.errors import UsageError, names_told
 from fedsim.settings.declarations import ABOVE_ZERO, Rule, one_of, setting, settle, some_of
+from fedsim.settings.versions import former_stack
 from fedsim.tasks.tasklist import PARTITIONS
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ UNIFORM = "uniform"
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """What ``--track`` takes; ``fedsim.runs.trackers`` holds a file for each."""
+
+
+def _is_stack(text: str) -> bool:
+    number = text.isascii() and text.isdecimal() and int(text) > 0
+    return text == "auto" or number or bool(former_stack(text))
 
 
 def as_text(value: Any, flag: str) -> Any:
@@ -280,14 +286,12 @@ class Machine:
     )
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(
-        "1",
-        "clients that a worker trains in one batch, in a sweep also of several cells: a "
-        "number, or auto (32 if that is faster)",
+        "auto",
+        "clients that a worker trains together on a GPU at most, each with the bits that it has by "
+        "itself: a number, or auto (64, or as many as fit)",
         plain=as_text,
-        rule=Rule(
-            lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
-            "a number above 0, or auto",
-        ),
+        rule=Rule(_is_stack, "a number above 0, or auto"),
+        result=False,
     )
     gpus_per_client: float | None = setting(
         None,
@@ -346,7 +350,7 @@ class Machine:
                     f"{flag} is {value}: it goes with --engine local or ray, because with flower "
                     "what clients keep lies at their nodes"
                 )
-        if self.stack not in ("auto", "1") and self.engine != "local":
+        if str(self.stack).isdecimal() and self.stack != "1" and self.engine != "local":
             raise UsageError(
                 f"--stack is {self.stack}: it goes with --engine local, because with others a "
                 "worker is handed one message at a time"

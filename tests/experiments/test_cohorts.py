@@ -61,7 +61,7 @@ def test_what_the_page_says_of_times_and_scores() -> None:
     page = " ".join((RESULTS.parent / "README.md").read_text(encoding="utf-8").split())
     table = rows()
     scores = table["accuracy_percent"].groupby("name").std()
-    assert "some {:.0f} to {:.0f} points".format(scores.min(), scores.max()) in page
+    assert f"some {scores.min():.0f} to {scores.max():.0f} points" in page
     assert f"in place of {table['sim_seconds']['all'].mean():.1f}." in page
     half = {}
     for name in ("deadline", "all"):
