@@ -11,7 +11,7 @@ from torch import Tensor
 
 from compressors.base import LazyPacket, Packet, Sent, SentTensor, Tensors
 from compressors.kernels.gpu.layout import cut, fetch, send
-from compressors.segments.decoded import Decoded
+from compressors.segments.read import Decoded
 
 _CPU = torch.device("cpu")
 

@@ -22,7 +22,6 @@ from flwr.app import RecordDict
 
 from compressors import State
 from compressors.usercode import typed, user_code
-from fedsim.federation.server import make_strategy
 from fedsim.federation.branches import WIDEST, Branches
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
@@ -30,6 +29,7 @@ from fedsim.federation.fingerprint import Contents, attributes, model_contents, 
 from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.recorder import StepRecorder
+from fedsim.federation.server import make_strategy
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import RunConfig
 from fedsim.settings.sentconfig import SentConfig
