@@ -57,12 +57,7 @@ class ResultsView(Results):
         Example:
             fedsim.load("results/sbc", "results/dropping").compare("sbc", "gradient_dropping")
         """
-        names = sorted({*self.runs["label"]})
-        for label in (first, other):
-            if label not in names:
-                raise UsageError(unknown("method", label, names))
-        labels = self.runs["label"]
-        return compare_frames(*((self.runs[labels == label], label) for label in (first, other)))
+        return compare_frames(*((self._of(label), label) for label in (first, other)))
 
     def compare_methods(
         self,
@@ -88,14 +83,15 @@ class ResultsView(Results):
         Example:
             fedsim.load("results/sbc", "results/dropping").compare_methods().answer
         """
-        names = sorted({*self.runs["label"]})
-        for label in labels:
-            if label not in names:
-                raise UsageError(unknown("method", label, names))
-        chosen = self.runs[self.runs["label"].isin(labels)] if labels else self.runs
-        groups = [replace(self, runs=group) for _, group in chosen.groupby("label")]
-        groups = groups if labels else [self]
+        groups = [replace(self, runs=self._of(label)) for label in sorted({*labels})] or [self]
         return compared_blocks(blocks_of(groups, budgets, budget_of), reference, margin, test)
+
+    def _of(self, label: str) -> pd.DataFrame:
+        """The runs of a method; ``UsageError`` where there is none of that label."""
+        runs = self.runs[self.runs["label"] == label]
+        if runs.empty:
+            raise UsageError(unknown("method", label, sorted({*self.runs["label"]})))
+        return runs
 
     def html(self) -> str:
         """What a notebook shows: the plane, or curves where there is none, and a table.

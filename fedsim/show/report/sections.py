@@ -130,21 +130,17 @@ def _by_method(results: Results) -> str:
     if VARIANT not in results.runs.columns:
         return ""
     settings_by_run = settings_of(results.configs)
-    keys = differing_keys(settings_by_run)
-    rows = ""
+    keys, rows = differing_keys(settings_by_run), []
     for label, runs in results.runs.groupby("label"):
-        of_label = [
-            settings_by_run[str(name)] for name in runs.index if str(name) in settings_by_run
-        ]
-        values = [[settings[key] for settings in of_label] for key in keys]
-        distinct = [dict.fromkeys("default" if x is None else str(x) for x in of) for of in values]
-        rows += f'<tr><th scope="row">{escape(str(label))}</th>'
-        rows += "".join(f"<td>{_several(list(of))}</td>" for of in distinct) + "</tr>"
-    head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
-    return (
-        '<h3>In which methods differ</h3><div class="wide"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+        of = [settings_by_run[name] for name in map(str, runs.index) if name in settings_by_run]
+        values = [dict.fromkeys(_default(settings[key]) for settings in of) for key in keys]
+        rows.append([str(label), *("; ".join(distinct) for distinct in values)])
+    table = html(["method", *keys], rows, "Settings in which methods differ")
+    return f"<h3>In which methods differ</h3>{table}"
+
+
+def _default(value: Any) -> str:
+    return "default" if value is None else without_home(str(value))
 
 
 def versions(results: Results) -> str:
