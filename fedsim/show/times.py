@@ -296,27 +296,43 @@ def _decided_by_the_clock(config: Mapping[str, Any], network: NetworkSpec) -> st
         return "controller"
 
 
+def _unpriced(
+    config: Mapping[str, Any], cell: pd.Series, rounds: pd.DataFrame, network: NetworkSpec
+) -> str:
+    """Why a run has no price on ``network``, a verb and its objects; empty where it has one."""
+    if key := _decided_by_the_clock(config, network):
+        return f"was run with {key} = {config[key]}: times decided what it trained"
+    if "topology=tree" in str(config.get("network")):
+        return f"was run with network = {config['network']}: its edge servers sent messages too"
+    if network.topology == "allreduce":
+        lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
+        everyone = (rounds["clients"] == cell["clients"]).all()
+        added_up = lossless and averages(config) and everyone
+        if not added_up or config.get("controller") is not None:
+            return f"has no time with topology=allreduce: {ALLREDUCE}"
+    if "in_flight" in rounds and rounds["in_flight"].notna().any():
+        return "is asynchronous: its clients would have sent other messages"
+    if "up_key_bits" in rounds and rounds["up_key_bits"].notna().any():
+        return "was run with secure aggregation, whose exchanges of keys are in no row"
+    return ""
+
+
 def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_Run]:
     """The runs that are done, with what a price on ``network`` takes; for its name see above.
 
     ``count``: as ``flops`` of ``priced``.
     """
     runs, by_run = [], dict(list(results.rounds.groupby("run", sort=False)))
-    if network.limited:
-        raise UsageError(
-            f"--network is {network.name!r}: its battery decides who trains, and it has no price; "
-            "leave battery out, or train with it"
-        )
-    if network.overlap:
-        raise UsageError(
-            f"--network is {network.name!r}: with overlap=on clients train while messages travel, "
-            "which no row has; leave overlap out, or train with it"
-        )
-    if network.tree is not None:
-        raise UsageError(
-            f"--network is {network.name!r}: its edge servers send messages of their own, and it "
-            "has no price; leave topology out, or train with it"
-        )
+    for refused, why in (
+        (network.limited, "its battery decides who trains; leave battery out"),
+        (network.overlap, "overlap=on moves messages during training; leave overlap out"),
+        (network.tree is not None, "edge servers send messages of their own; leave topology out"),
+    ):
+        if refused:
+            raise UsageError(
+                f"--network is {network.name!r}: {why}, or train with it: finished runs have no "
+                "price there"
+            )
     if network.lacks_flops and count is None:
         raise UsageError(
             f"--network is {network.name!r}: nobody counts the operations of finished runs here; "
@@ -325,31 +341,10 @@ def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_
     for name, cell in results.done.iterrows():
         config, folder = results.configs.get(str(name), {}), results.folders[str(name)]
         rounds = by_run[name]
-        if key := _decided_by_the_clock(config, network):
+        if why := _unpriced(config, cell, rounds, network):
             raise UsageError(
-                f"{folder} was run with {key} = {config[key]}: "
-                "times decided what it trained, and it has no price on another network"
-            )
-        if "topology=tree" in str(config.get("network")):
-            raise UsageError(
-                f"{folder} was run with network = {config['network']}: its edge servers sent "
-                "messages of their own, and it has no price on another network"
-            )
-        if network.topology == "allreduce":
-            lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
-            everyone = (rounds["clients"] == cell["clients"]).all()
-            added_up = lossless and averages(config) and everyone
-            if not added_up or config.get("controller") is not None:
-                raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
-        if "in_flight" in rounds and rounds["in_flight"].notna().any():
-            raise UsageError(
-                f"run {name} is asynchronous: on another network its clients would have sent "
-                "other messages; without --network it is told on its own clock"
-            )
-        if "up_key_bits" in rounds and rounds["up_key_bits"].notna().any():
-            raise UsageError(
-                f"{folder} was run with secure aggregation, whose exchanges of keys are in no row: "
-                "it has no price on another network; without --network its own clock has its times"
+                f"{folder} {why}; it has no price on another network (without --network it is "
+                "shown on its own clock)"
             )
         counted = network
         if network.lacks_flops and count is not None:

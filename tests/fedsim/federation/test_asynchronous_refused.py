@@ -64,5 +64,5 @@ def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) ->
 
 def test_another_network_needs_another_run(tmp_path: Path) -> None:
     run(asynchronous("fedbuff", iterations=10), tmp_path)
-    with pytest.raises(UsageError, match="is asynchronous: on another network its clients"):
+    with pytest.raises(UsageError, match="is asynchronous: its clients"):
         priced(load(tmp_path), parse("4g"))
