@@ -28,8 +28,7 @@ from fedsim.settings.groups import EXACT
 from strategies import ClientUpdate, TrainJob, TrainResult
 from strategies.channel.buffers import answered
 from strategies.channel.orders import REPORT_NAMES
-from strategies.channel.payload import METRICS, SAMPLES, SENT, Settings
-from strategies.channel.side_payloads import REPORT
+from strategies.channel.payload import METRICS, REPORT, SAMPLES, SENT, Settings
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
@@ -83,7 +82,7 @@ def serve(
         line = trainer.line_with(orders.uplink_at(config, work.p), last_uplink)
     samples = len(trainer.federation.shards[client])
     clock = time.perf_counter()
-    delivery = replace(line.decode(content, memory or None), samples=samples)
+    delivery = line.decode(content, memory or None, samples)
     decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state)

@@ -3,7 +3,7 @@
 Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
 is known to all and not charged. ``wire`` is the whole payload; ``content`` is what
 papers report: positions, values and side information, without the header. Side payloads of models
-and updates (``strategies/channel/side_payloads.py``) have a column per name. Buffers (BatchNorm's
+and updates (``strategies/channel/payload.py``) have a column per name. Buffers (BatchNorm's
 statistics), which papers leave out, orders and reports are in ``wire``, too. Acknowledgements of
 the client's last uplink (``news`` down, ``fate`` up) are in no other column, because they are not a
 part of a model.
@@ -35,7 +35,7 @@ from fedsim.ground.records import (
 )
 from strategies import RoundTraffic
 from strategies.channel.framing import NO_TRAVEL
-from strategies.channel.side_payloads import BUFFERS, CHARGES
+from strategies.channel.payload import BUFFERS, CHARGES
 from strategies.channel.traffic import Downlink, Uplink
 
 _SPLIT: dict[str, Span] = {

@@ -17,8 +17,7 @@ from fedsim.settings.plans import Plan
 from strategies import TrainResult
 from strategies.channel.acknowledge import read_varint, varint
 from strategies.channel.orders import ITERATIONS, to_report
-from strategies.channel.payload import ROUND, Settings
-from strategies.channel.side_payloads import ORDER
+from strategies.channel.payload import ORDER, ROUND, Settings
 
 ORDERED_FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""

@@ -13,8 +13,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.results.compare import LEVEL, holm, p_value
-from fedsim.results.intervals import mean
-from fedsim.results.power import repetitions
+from fedsim.results.intervals import mean, repetitions
 
 FEWEST = 5
 """Blocks below which nothing is claimed."""

@@ -27,7 +27,7 @@ from fedsim.runs.rows import Rows
 from fedsim.runs.totals import failed
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd

@@ -23,8 +23,7 @@ from fedsim.ground.files import digest_of, write_bytes, write_json
 from strategies import RoundTraffic
 from strategies.channel.nodes import CohortGrid, numbered_of
 from strategies.channel.parts import part_of
-from strategies.channel.payload import KEY, METRICS, ROUND, get, put, settings_in
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS, KEY, METRICS, ROUND, get, put, settings_in
 
 REPLIES = "replies"
 REPLY_FILES = {"payload": "bin", BUFFERS: "buffers"}

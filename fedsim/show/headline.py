@@ -8,9 +8,8 @@ from rich.console import Console
 
 from fedsim.ground import units
 from fedsim.results.compare import LEVEL, holm, p_value, without_reference
-from fedsim.results.intervals import half_of, mean, wilson
+from fedsim.results.intervals import half_of, mean, repetitions, wilson
 from fedsim.results.labels import delay_symbol, several
-from fedsim.results.power import repetitions
 from fedsim.show.layout import print_whole, wrapped
 from fedsim.show.tables import CELL_COLUMNS, summary_table
 

@@ -42,10 +42,9 @@ from strategies.algorithms.shamir import SHARE_BYTES
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel, book
 from strategies.channel.orders import Stateless
-from strategies.channel.payload import Settings
+from strategies.channel.payload import KEYS, Settings
 from strategies.channel.replies import TooFewReplies
 from strategies.channel.server_end import Side
-from strategies.channel.side_payloads import KEYS
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
 MASKED = "masked"

@@ -22,8 +22,7 @@ from torch import Tensor
 from compressors import Compressor, PayloadError, State, decompress
 from compressors.whole.feedback import take_back
 from compressors.whole.memory import unnest
-from strategies.channel.payload import tied
-from strategies.channel.side_payloads import APPLIED, OUTCOME
+from strategies.channel.payload import APPLIED, OUTCOME, tied
 
 LONGEST = 9
 """Bytes of a number at most: reading n of them takes n**2 steps."""

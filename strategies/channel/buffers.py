@@ -14,8 +14,7 @@ from torch import Tensor
 
 from compressors import Raw, State, compress, decompress
 from compressors.whole.memory import nest, unnest
-from strategies.channel.payload import Settings
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS, Settings
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers, mean, shares
 
 BUFFERS_UP = "buffers-asked"

@@ -127,8 +127,11 @@ class Line(Protocol):
     @property
     def template(self) -> Mapping[str, Tensor]: ...
 
-    def decode(self, content: RecordDict, memory: State | None) -> Delivery:
-        """Decodes a message to a client with this ``memory`` (None: its first message)."""
+    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> Delivery:
+        """Decodes a message to a client with this ``memory`` (None: its first message).
+
+        ``samples``: the client's number of training samples.
+        """
         ...
 
     def encode(
@@ -186,7 +189,7 @@ class ClientEnd:
         """Whether a client keeps its payload: a memory may take it back, or a relay needs it."""
         return isinstance(self.downlink, Relay) or holds(self.uplink, self.template)
 
-    def decode(self, content: RecordDict, memory: State | None) -> Delivery:
+    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> Delivery:
         """Decodes a message to a client with this ``memory`` (None: its first message).
 
         A memory of another server or run is not read: the message counts as the first, too.
@@ -225,7 +228,15 @@ class ClientEnd:
         weights = {name: base[name] for name in self.template}
         buffers = from_payload(settings, self.buffers)
         return Delivery(
-            weights, buffers, settings, not channel_memory, ack, base, self.uplink, self.seed
+            weights,
+            buffers,
+            settings,
+            not channel_memory,
+            ack,
+            base,
+            self.uplink,
+            self.seed,
+            samples,
         )
 
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:

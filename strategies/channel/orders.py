@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from compressors import Compressor, State
-from strategies.channel.payload import Settings
-from strategies.channel.side_payloads import ORDER, REPORT
+from strategies.channel.payload import ORDER, REPORT, Settings
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
 REPORT_NAMES = "wanted"

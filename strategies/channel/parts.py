@@ -138,14 +138,15 @@ class PartsEnd:
         ends = enumerate(self.ends)
         return {f"{i}/{name}": x for i, end in ends for name, x in end.template.items()}
 
-    def decode(self, content: RecordDict, memory: State | None) -> PartsDelivery:
+    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> PartsDelivery:
         each = tuple(
             end.decode(part_of(content, place), unnest(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
         )
         weights = self.parts.join([delivery.weights for delivery in each])
         first = each[0]
-        return PartsDelivery(weights, {}, first.settings, first.first, first.ack, each=each)
+        shared = first.settings, first.first, first.ack
+        return PartsDelivery(weights, {}, *shared, samples=samples, each=each)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery

@@ -15,6 +15,7 @@ from strategies.channel.acknowledge import read_outcome
 from strategies.channel.app_checks import cure
 from strategies.channel.payload import (
     METRICS,
+    OUTCOME,
     ROUND,
     SAMPLES,
     WANTS,
@@ -22,7 +23,6 @@ from strategies.channel.payload import (
     payload_in,
     read_settings,
 )
-from strategies.channel.side_payloads import OUTCOME
 from strategies.channel.traffic import RoundTraffic, Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")

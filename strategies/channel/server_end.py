@@ -29,13 +29,16 @@ from strategies.channel.downlinks import ClientView, WholeModel, policy_of
 from strategies.channel.framing import Travel, Wire, book, of_reply, to_client
 from strategies.channel.packing import Stored
 from strategies.channel.payload import (
+    APPLIED,
     BASE,
+    BUFFERS,
     CLIENT,
     CONFIG,
     ENDS,
     ROUND,
     SCORES,
     TIED,
+    USUAL,
     VERSION,
     WANTS,
     Draft,
@@ -44,7 +47,6 @@ from strategies.channel.payload import (
     tied,
 )
 from strategies.channel.replies import answered_round, check_enough, reply_settings, uplink_of
-from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
 from strategies.channel.traffic import Arrival, Downlink, Request, RoundTraffic, Uplink
 
 _BY_CLIENT = ("base", "sent_last", "iterations", "applied", "lost")
@@ -266,7 +268,7 @@ class ServerEnd:
         return self._model
 
     def content(
-        self, client: int, config: ConfigRecord, others: RecordDict | None = None
+        self, client: int, config: Mapping[str, Any], others: RecordDict | None = None
     ) -> RecordDict:
         """The content of the message to ``client``: our record, with the settings of ``config``.
 

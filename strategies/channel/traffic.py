@@ -13,8 +13,7 @@ from compressors.averaging import WeightedSum
 from compressors.bits import Span
 from compressors.segments.read import Decoded
 from strategies.channel.framing import Wire
-from strategies.channel.payload import SAMPLES, Kind
-from strategies.channel.side_payloads import USUAL
+from strategies.channel.payload import SAMPLES, USUAL, Kind
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,9 @@ class DelayedDSGD(RuledStrategy):
         nodes, out = self.drawn(server_round, grid)
         traffic = channel.begin(server_round, nodes, out)
         traffic.edges = None if self.edges is None else self.edges.begin(nodes)
+        settings = dict(config.items())  # once: every look into a record of Flower's is slow
         messages = {
-            client: Message(channel.content(client, config), node, "train")
+            client: Message(channel.content(client, settings), node, "train")
             for client, node in nodes.items()
         }
         return self._mail.send(messages)
@@ -95,7 +96,7 @@ class DelayedDSGD(RuledStrategy):
             self.step(uplinks, iterations=channel.iterations, side_payloads=sides)
         rows = [up.metrics for up in uplinks.values()]
         keys = sorted(set.intersection(*(set(row) for row in rows)))
-        return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})
+        return MetricRecord({k: sum([row[k] for row in rows]) / len(rows) for k in keys})
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round, with that of the edge servers."""

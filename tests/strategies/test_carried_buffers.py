@@ -11,8 +11,7 @@ from compressors import Raw, compress, decompress
 from fedsim.engines import compat
 from strategies import Buffers, ServerEnd, TooFewReplies
 from strategies.channel.buffers import BUFFERS_UP, to_payload
-from strategies.channel.payload import KEY, put
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS, KEY, put
 from tests.support.linear import tensor
 
 UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload

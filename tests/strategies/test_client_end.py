@@ -13,8 +13,7 @@ from strategies.channel import client_end
 from strategies.channel.acknowledge import APPLIED, read_applied, write_applied
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import one_by_one
-from strategies.channel.payload import KEY, get
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS, KEY, get
 from tests.support.linear import tensor, vector
 
 HALF = gradient_dropping(0.5)

@@ -13,7 +13,7 @@ from torch import nn
 from compressors import Raw, UpdateError, sbc
 from fedsim.engines.local import LocalGrid
 from strategies import Buffers, Compressed, DelayedDSGD, TooFewReplies, answer_partition, client_mod
-from strategies.channel.side_payloads import BUFFERS
+from strategies.channel.payload import BUFFERS
 from tests.support.linear import Pull, client_of, grid_of, modded_app, record
 
 BITS = 32 * 4 + 24  # of two means, two variances and a header

@@ -16,7 +16,7 @@ from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies,
 from strategies.algorithms import secagg_protocol as protocol
 from strategies.algorithms.secagg import round_seed_of
 from strategies.algorithms.shamir import PRIME, join_shares, lagrange_weights, polynomial, share_at
-from strategies.channel.side_payloads import KEYS
+from strategies.channel.payload import KEYS
 
 METHOD = parse("secagg(6, 0.5, 8)")
 assert isinstance(METHOD, MaskedIntegers)

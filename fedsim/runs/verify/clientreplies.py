@@ -17,9 +17,8 @@ from fedsim.runs.replies import Reply, ReplyStore
 from fedsim.runs.verify.messages import of_row
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.settings.config import RunConfig
-from strategies.channel.payload import CHUNKED, METRICS, ROUND, SAMPLES, STYPE, put
+from strategies.channel.payload import BUFFERS, CHUNKED, METRICS, ROUND, SAMPLES, STYPE, put
 from strategies.channel.replies import ABSENT, NO_REPLY
-from strategies.channel.side_payloads import BUFFERS
 
 _LOOKS, _FAR = 1000, 100
 

@@ -21,7 +21,7 @@ from fedsim.ground.columns import row_of
 from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.orders import to_report
-from strategies.channel.side_payloads import ORDER, REPORT, USUAL
+from strategies.channel.payload import ORDER, REPORT, USUAL
 from tests.support.books import bits_of
 
 ROUNDS = pd.DataFrame({

@@ -14,7 +14,7 @@ from fedsim.ground.files import digest_of
 from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.framing import Travel, Wire
-from strategies.channel.side_payloads import APPLIED, BUFFERS, OUTCOME
+from strategies.channel.payload import APPLIED, BUFFERS, OUTCOME
 from tests.support.books import bits_of
 from tests.support.runs import clients, layers, rounds, small
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.power import repetitions
+from fedsim.results.intervals import repetitions
 from fedsim.results.ranks import Comparison, compare_values
 
 DEMSAR = {  # the ranks of table 6 of Demsar 2006: four classifiers on 14 data sets
