@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import Compressor, Packet, Raw, State, Tensors
 from strategies.algorithms.requirements import Requirement, Setup, Unmet, unmet
 from strategies.channel.client_end import Delivery
-from strategies.channel.server_end import Side
+from strategies.channel.orders import Side
 from strategies.channel.traffic import Uplink
 
 GradientHook = Callable[[Mapping[str, Tensor]], None]

@@ -41,10 +41,9 @@ from strategies.algorithms.secagg_protocol import (
 from strategies.algorithms.shamir import SHARE_BYTES
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel, book
-from strategies.channel.orders import Stateless
+from strategies.channel.orders import Side, Stateless
 from strategies.channel.payload import KEYS, Settings
 from strategies.channel.replies import TooFewReplies
-from strategies.channel.server_end import Side
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
 MASKED = "masked"

@@ -121,9 +121,11 @@ class WholeModel:
 
     Attributes:
         follows: whether clients keep the model and are sent updates.
+        by_client: whether clients that hold the same version are sent unlike messages.
     """
 
     follows = False
+    by_client = False
 
     def request(self, view: ClientView) -> Downlink:
         """The message to a client."""
@@ -252,6 +254,7 @@ class Relayed(WholeModel):
     """
 
     follows = True
+    by_client = True
 
     def __init__(self, weights: Weights, catch_up: bool, by_samples: bool) -> None:
         self.catch_up, self.by_samples = catch_up, by_samples
@@ -339,6 +342,7 @@ class Differences(WholeModel):
     """
 
     follows = True
+    by_client = True
 
     def __init__(self, downlink: Compressor, seed: int) -> None:
         self.downlink, self.seed = downlink, seed

@@ -1,4 +1,4 @@
-"""Orders of the server to single clients, which may change from round to round.
+"""Side payloads at the server's end, and its orders to clients, which change from round to round.
 
 An order travels with the model and is charged. It decides how the client encodes its update, so
 the server reads the update by its own order. Reports travel with the update as float32 numbers and
@@ -89,6 +89,49 @@ class Orders:
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         self.ordering.restore(tensors, values)
+
+
+class Side(Protocol):
+    """A kind of side payload of models and updates, at the server's end of a channel.
+
+    Attributes:
+        names: of its side payloads.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        """The messages of a round, by client, with the side payload in each."""
+        ...
+
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
+        """An uplink with its side payload.
+
+        Args:
+            up: the update.
+            settings: of the reply.
+            down: the message that requested it; None: it was one of an earlier round.
+
+        Raises ``ValueError`` or ``PayloadError`` where that is not what was requested.
+        """
+        ...
+
+    def close(self, traffic: RoundTraffic) -> None:
+        """The round has all its uplinks, in client order; more side payloads may be booked."""
+        ...
+
+    def again(self, down: Downlink) -> Downlink:
+        """A message that a checkpoint held, with what the checkpoint could not hold."""
+        ...
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        ...
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        ...
 
 
 class Stateless:

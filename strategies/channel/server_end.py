@@ -27,6 +27,7 @@ from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.downlinks import ClientView, WholeModel, policy_of
 from strategies.channel.framing import Travel, Wire, book, of_reply, to_client
+from strategies.channel.orders import Side
 from strategies.channel.packing import Stored
 from strategies.channel.payload import (
     APPLIED,
@@ -42,7 +43,6 @@ from strategies.channel.payload import (
     VERSION,
     WANTS,
     Draft,
-    Settings,
     payload_bits,
     tied,
 )
@@ -58,49 +58,6 @@ KINDS = (Arrival, Request, RoundTraffic, Downlink, Uplink, Wire, Travel)
 OVERDUE = "its update came after the deadline"
 
 _GONE = "the client does not hold the model that the server believes"
-
-
-class Side(Protocol):
-    """A kind of side payload of models and updates, at the server's end of a channel.
-
-    Attributes:
-        names: of its side payloads.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        """The messages of a round, by client, with the side payload in each."""
-        ...
-
-    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
-        """An uplink with its side payload.
-
-        Args:
-            up: the update.
-            settings: of the reply.
-            down: the message that requested it; None: it was one of an earlier round.
-
-        Raises ``ValueError`` or ``PayloadError`` where that is not what was requested.
-        """
-        ...
-
-    def close(self, traffic: RoundTraffic) -> None:
-        """The round has all its uplinks, in client order; more side payloads may be booked."""
-        ...
-
-    def again(self, down: Downlink) -> Downlink:
-        """A message that a checkpoint held, with what the checkpoint could not hold."""
-        ...
-
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """The memory after a finished round: tensors, and values that JSON can hold."""
-        ...
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        ...
 
 
 class Late(Protocol):
@@ -233,14 +190,13 @@ class ServerEnd:
         ``out``: clients of the cohort that are sent nothing, with the reason.
         """
         start = time.perf_counter()
-        downs, sent = {}, dict[tuple[int, bytes], tuple[Downlink, Downlink]]()
+        downs, sent = {}, dict[tuple[int, int], Downlink]()
         for client in clients:
-            applied = write_applied(round_number, self.applied.get(client, 0))
-            down = self.lacks(client)
-            same = id(down), applied
-            if same not in sent:  # most clients have the same
-                sent[same] = down, down.with_side_payload(APPLIED, applied)
-            downs[client] = sent[same][1]
+            same = _, applied = self.base.get(client, -1), self.applied.get(client, 0)
+            if same not in sent or self.policy.by_client:  # most clients are sent the same
+                acknowledged = write_applied(round_number, applied)
+                sent[same] = self.lacks(client).with_side_payload(APPLIED, acknowledged)
+            downs[client] = sent[same]
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])

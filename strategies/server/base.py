@@ -23,11 +23,11 @@ from strategies.channel.directions import directs
 from strategies.channel.framing import Travel
 from strategies.channel.mailbox import LATE, Late, Mailbox
 from strategies.channel.nodes import CohortDraw, Roster
-from strategies.channel.orders import LocalSteps, Ordering, Orders, Reports
+from strategies.channel.orders import LocalSteps, Ordering, Orders, Reports, Side
 from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
 from strategies.channel.replies import ABSENT, AT_WORK
-from strategies.channel.server_end import ServerEnd, Side
+from strategies.channel.server_end import ServerEnd
 from strategies.channel.traffic import Uplink
 from strategies.server.statedict import StateDict
 from strategies.server.wrappers import check_around
