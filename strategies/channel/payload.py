@@ -23,6 +23,7 @@ from torch import Tensor
 from compressors import Compressor, UpdateError
 from compressors.grammar import message_text
 from compressors.whole.tied import Tied
+from strategies.channel.framing import Travel
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
@@ -179,6 +180,8 @@ def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool
 class Draft:
     """A payload with settings, written once and copied for every client that is sent the same.
 
+    ``travels``: what such a message takes with its framing, by the bits of the client's number.
+
     Example:
         >>> draft, records = Draft(), [RecordDict(), RecordDict()]
         >>> for client, record in enumerate(records):
@@ -190,6 +193,7 @@ class Draft:
     content: RecordDict = field(default_factory=RecordDict)
     payload: bytes = b""
     settings: Settings = field(default_factory=dict)
+    travels: dict[int, Travel] = field(default_factory=dict)
 
     def put(self, record: RecordDict, client: int, payload: bytes, settings: Settings) -> None:
         """Adds ``payload`` and ``settings`` to ``record``; ``CLIENT`` in them becomes ``client``.
@@ -200,6 +204,7 @@ class Draft:
         same = {**settings, CLIENT: 0}
         if payload is not self.payload or same != self.settings or not self.content:
             self.content, self.payload, self.settings = RecordDict(), payload, same
+            self.travels = {}
             put(self.content, payload, **same)
         for name, part in self.content.items():
             record[name] = copied = part.copy()

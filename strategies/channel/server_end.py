@@ -240,7 +240,12 @@ class ServerEnd:
         steps = down.iterations or settings.get("iterations")
         self.iterations[client] = steps if isinstance(steps, int) and steps > 0 else 1
         self._put(record, client, down, settings)
-        book(self.traffic.wire.requests, client, to_client(record))
+        travels, bits = self._draft.travels, client.bit_length()
+        if others is not None or self.app is not None:  # and so other records
+            travels = {}
+        if bits not in travels:  # nothing else of the message differs between clients
+            travels[bits] = to_client(record)
+        book(self.traffic.wire.requests, client, travels[bits])
         return record
 
     def _put(

@@ -16,7 +16,7 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.show.times import priced, times_over_bandwidths
-from strategies.channel import framing
+from strategies.channel import framing, server_end
 from strategies.channel.framing import Travel
 from tests.support.runs import clients, make_task, small
 from tests.support.threes import MODEL, give_links, table, threes
@@ -28,7 +28,7 @@ NETWORK = "up=8bit, down=8bit, latency=1s, compute=3s, framing=on"
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "to_client", lambda content, kind="train": Travel(down=50, up=2))
+    monkeypatch.setattr(server_end, "to_client", lambda content: Travel(down=50, up=2))
     monkeypatch.setattr(framing, "to_server", lambda content, kind="train": Travel(down=5, up=40))
 
 

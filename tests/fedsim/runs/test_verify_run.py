@@ -236,7 +236,7 @@ def test_another_machine_is_given_a_tolerance(
     shutil.rmtree(folder / "payloads")
     reseal(folder)
     right = ledger.digest_of_model
-    monkeypatch.setattr("fedsim.runs.verify.verify.of_model", right)
+    monkeypatch.setattr("fedsim.runs.verify.verify.digest_of_model", right)
     monkeypatch.setattr(ledger, "digest_of_model", lambda tensors: right(tensors)[::-1])
     assert first_failure(folder, ALL).startswith("round 1: model differs: ")
     file = folder / "environment.json"
