@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedsim.engines import heap
 from fedsim.engines.flowerlog import flower_quiet
 from fedsim.engines.numbered_grid import reason_of
 from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients
@@ -257,6 +258,7 @@ def serve_spawned(
         replies_pipe: of its pipe.
     """
     begin_child(parent)
+    heap.keep()
     reads = Connection(requests_pipe, writable=False)
     writes = Connection(replies_pipe, readable=False)
     requests = _Channel(False, requests_file, (reads, reads))

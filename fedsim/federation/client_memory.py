@@ -8,7 +8,6 @@ the two (``fedsim.engines.flower_memory``).
 
 import json
 import math
-import threading
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -110,7 +109,6 @@ class InProcess:
         self._bytes = 0  # of all
         self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
         self.file = SlotFile(None)
-        self._lock = threading.Lock()
 
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
@@ -128,12 +126,11 @@ class InProcess:
 
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
         client = int(str(context.node_config[PARTITION_ID]))
-        with self._lock:
-            for home in (self._on_card, self._in_ram):
-                if client in home:
-                    home[client] = home.pop(client)
-                    return home[client]
-            slot = self._slots.get(client)
+        for home in (self._on_card, self._in_ram):
+            if client in home:
+                home[client] = home.pop(client)
+                return home[client]
+        slot = self._slots.get(client)
         return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
     def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
@@ -144,24 +141,23 @@ class InProcess:
 
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
-        with self._lock:
-            if self.card == math.inf:
-                self._put(client, state)
-                return
-            needed, before = on_card(state), on_card(self._on_card.get(client, {}))
-            if not 0 < needed <= self.card:
-                self._put(client, in_ram(state))
-                self._taken -= on_card(self._on_card.pop(client, {}))
-                return
-            for other in [c for c in self._on_card if c != client]:
-                if self._taken - before + needed <= self.card:
-                    break
-                self._put(other, in_ram(self._on_card[other]))
-                self._taken -= on_card(self._on_card.pop(other))
-            self._forget(client)
-            self._on_card.pop(client, None)
-            self._on_card[client] = state
-            self._taken += needed - before
+        if self.card == math.inf:
+            self._put(client, state)
+            return
+        needed, before = on_card(state), on_card(self._on_card.get(client, {}))
+        if not 0 < needed <= self.card:
+            self._put(client, in_ram(state))
+            self._taken -= on_card(self._on_card.pop(client, {}))
+            return
+        for other in [c for c in self._on_card if c != client]:
+            if self._taken - before + needed <= self.card:
+                break
+            self._put(other, in_ram(self._on_card[other]))
+            self._taken -= on_card(self._on_card.pop(other))
+        self._forget(client)
+        self._on_card.pop(client, None)
+        self._on_card[client] = state
+        self._taken += needed - before
 
     def _put(self, client: int, state: State) -> None:
         """The same, in RAM or the file."""
@@ -192,34 +188,30 @@ class InProcess:
         self._bytes -= self._sizes.pop(client, 0)
 
     def clients(self) -> list[int]:
-        with self._lock:
-            return sorted({*self._on_card, *self._in_ram, *self._slots})
+        return sorted({*self._on_card, *self._in_ram, *self._slots})
 
     def of(self, client: int) -> State:
-        with self._lock:
-            for home in (self._on_card, self._in_ram):
-                if client in home:
-                    return home[client]
-            return self.file.read(self._slots[client])
+        for home in (self._on_card, self._in_ram):
+            if client in home:
+                return home[client]
+        return self.file.read(self._slots[client])
 
     def copy(self) -> "MemorySnapshot":
         """Every client's memory now, which clients that are late may replace meanwhile."""
-        with self._lock:
-            places: dict[int, State | Slot] = {**self._on_card, **self._in_ram, **self._slots}
-            by_client = {client: places[client] for client in sorted(places)}
-            return MemorySnapshot(by_client, self.file, self.file.mark(), self)
+        places: dict[int, State | Slot] = {**self._on_card, **self._in_ram, **self._slots}
+        by_client = {client: places[client] for client in sorted(places)}
+        return MemorySnapshot(by_client, self.file, self.file.mark(), self)
 
     def bring(self, snapshot: "MemorySnapshot") -> None:
         """Writes the memories of ``copy`` that are in no slot yet."""
-        with self._lock:
-            for client, place in snapshot.places.items():
-                if isinstance(place, Slot):
-                    continue
-                snapshot.places[client] = slot = self.file.write(place, snapshot.mark - 1)
-                if any(place is home.get(client) for home in (self._in_ram, self._on_card)):
-                    self._slots[client] = slot
-                else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
-                    self.file.release(slot)
+        for client, place in snapshot.places.items():
+            if isinstance(place, Slot):
+                continue
+            snapshot.places[client] = slot = self.file.write(place, snapshot.mark - 1)
+            if any(place is home.get(client) for home in (self._in_ram, self._on_card)):
+                self._slots[client] = slot
+            else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
+                self.file.release(slot)
 
 
 class MemorySnapshot(Mapping[int, State]):

@@ -162,7 +162,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "evaluate_every": 2,
     },
     "asynchronous": {"strategy": "fedbuff(2)", "network": "4g, compute=lognormal(20ms, 1)"},
-    "threads": {"workers": 2, "cohort": 3, "downlink": "sbc(0.5)"},
+    "processes": {"workers": 2, "cohort": 3, "downlink": "sbc(0.5)"},
 }
 
 
