@@ -3,8 +3,8 @@
     python benchmarks/asynchronous.py [--clients 50 500 1000] [--updates 200]
 
 fedbuff on the digits, sbc(0.05) up and raw down, five local iterations per update. Milliseconds of
-the processor in the server's thread per update, so without the clients' training, and those of the
-links' rates alone. Updates count after as many as there are clients at work.
+the processor in the server's process per update, so without the clients' training, which two others
+do, and those of the links' rates alone. Updates count after as many as there are clients at work.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def measured(clients: int, updates: int) -> list[float]:
         iterations=TEMPORAL * rows,
         partition="iid",
         evaluate_every=TEMPORAL * rows,
-        workers=1,
+        workers=2,
     )
     with tempfile.TemporaryDirectory() as folder, Spent(Flows, ("_share",)) as spent:
         marks = Marks(clients, clients + updates, spent)

@@ -7,15 +7,13 @@ returns the same update and the same momentum at once; all else is what a run do
 messages, masking, replies, the server's step, digests and the rows of the tables. The model is
 scored after the last round, which is not counted.
 
-A call is what ``cProfile`` counts, of Python and of C, in the server's thread and the worker's.
+A call is what ``cProfile`` counts, of Python and of C.
 Numbers of calls are the same on every machine. The milliseconds are those of rounds without the
 profiler: the median over the rounds. Both are divided by the number of clients.
 """
 
 import argparse
 import pstats
-import sys
-import threading
 import time
 from cProfile import Profile
 from dataclasses import dataclass
@@ -74,20 +72,15 @@ def config(clients: int, rounds: int, method: str, **settings: Any) -> RunConfig
     )
 
 
-def measure(run: RunConfig, profiles: list[Profile] | None = None) -> Cost:
+def measure(run: RunConfig, profile: Profile | None = None) -> Cost:
     """The cost of a client in a round of ``run``.
 
     Args:
         run: as ``config`` makes it.
-        profiles: to which those of the threads are added.
+        profile: what counts the calls.
     """
     rounds, clients = run.plan.rounds - WARM - 1, run.plan.cohort
-    made = [] if profiles is None else profiles
-
-    def watch(*event: Any) -> None:
-        """In a new thread, before its first call."""
-        made.append(Profile())
-        made[-1].enable()
+    profile = profile or Profile()
 
     def steps(federation: Federation, count: int) -> list[float]:
         seconds = []
@@ -101,24 +94,12 @@ def measure(run: RunConfig, profiles: list[Profile] | None = None) -> Cost:
         with Federation(run) as federation:
             steps(federation, WARM)
             seconds = steps(federation, rounds)
-        threading.setprofile(watch)
-        try:
-            with Federation(run) as federation:
-                threading.setprofile(None)
-                steps(federation, WARM)
-                before = _calls(made)
-                watch()
+        with Federation(run) as federation:
+            steps(federation, WARM)
+            with profile:
                 steps(federation, rounds)
-                made[-1].disable()
-                calls = _calls(made) - before
-        finally:
-            threading.setprofile(None)
-            sys.setprofile(None)
+    calls = sum(entry.callcount for entry in profile.getstats())
     return Cost(calls / (rounds * clients), 1e3 * median(seconds) / clients)
-
-
-def _calls(profiles: list[Profile]) -> int:
-    return sum(entry.callcount for one in profiles for entry in one.getstats())
 
 
 def main(given: list[str] | None = None) -> None:
@@ -131,12 +112,12 @@ def main(given: list[str] | None = None) -> None:
     asked = parser.parse_args(given)
     if min(asked.clients, asked.rounds) < 1:
         parser.error("--clients and --rounds are whole numbers from 1")
-    profiles: list[Profile] = []
-    cost = measure(config(asked.clients, asked.rounds, asked.method), profiles)
+    profile = Profile()
+    cost = measure(config(asked.clients, asked.rounds, asked.method), profile)
     print(f"| {asked.method} | calls | ms |\n| --- | ---: | ---: |")
     print(f"| per client and round | {cost.calls:.0f} | {cost.milliseconds:.3f} |")
     if asked.profile:
-        stats = pstats.Stats(*profiles)
+        stats = pstats.Stats(profile)
         stats.sort_stats("tottime").print_stats(60)
         stats.sort_stats("cumtime").print_stats(120)
 
