@@ -44,6 +44,36 @@ def test_every_work_is_timed_and_printed(bench: Any) -> None:
     )
 
 
+@pytest.fixture
+def messages(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCHMARKS)])
+    yield importlib.import_module("gpu_messages")
+    sys.modules.pop("gpu_messages", None)
+
+
+@pytest.mark.slow
+@needs_triton
+def test_every_row_about_messages_is_there(
+    messages: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "CLIENTS", 2)
+    monkeypatch.setattr(messages, "LENET5", {"w": (3, 4)})
+    monkeypatch.setattr(messages, "ENCODED", {"sbc(0.01)": 0.8, "raw": 15.0})
+    with taken():
+        steps, shapes = bench.Steps(), {"w": (5, 40), "b": (7,)}
+        text = messages.run(DEVICE, 1, steps, {300: 0.1}, shapes)
+    assert not steps.failed
+    rows = text.splitlines()
+    assert sum(row.startswith("| 2 tensors, `") for row in rows) == 7  # three of them goals
+    assert "| 300 entries: exact top-k | at most 0.1 ms |" in text
+
+
+def test_messages_without_a_gpu(messages: Any, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert messages.main([]) == 1
+    assert "Nothing was run" in capsys.readouterr().out
+
+
 @needs_triton
 def test_what_is_timed_as_cnat_is_cnat(bench: Any) -> None:
     x = torch.randn(300, device=DEVICE)
