@@ -88,17 +88,16 @@ class HostedMessage(LazyPacket):
     @cached_property
     def sent(self) -> Sent:
         """What the receiver will see of each tensor, where the update lies."""
-        sent, devices = [*self.packet.sent.values()], [x.device for x in self.template.values()]
-        values = moved([one.values for one in sent], devices)
-        some = [i for i, one in enumerate(sent) if isinstance(one.indices, Tensor)]
-        places = dict(
-            zip(
-                some,
-                moved([sent[i].indices for i in some], [devices[i] for i in some]),
-                strict=True,
-            )
-        )
+        sent, devices = self.packet.sent, [x.device for x in self.template.values()]
+        values = moved([one.values for one in sent.values()], devices)
+        chosen = {
+            name: (one.indices, device)
+            for (name, one), device in zip(sent.items(), devices, strict=True)
+            if isinstance(one.indices, Tensor)
+        }
+        indices = moved([x for x, _ in chosen.values()], [device for _, device in chosen.values()])
+        places = dict(zip(chosen, indices, strict=True))
         return {
-            name: SentTensor(values[i], places.get(i, one.indices), one.shape)
-            for i, (name, one) in enumerate(self.packet.sent.items())
+            name: SentTensor(x, places.get(name, one.indices), one.shape)
+            for (name, one), x in zip(sent.items(), values, strict=True)
         }

@@ -48,9 +48,8 @@ def exactly(updates: list[Tensor], low: int) -> list[int]:
     ],
 )
 def test_the_sum_is_the_exact_integer_sum(natural: Natural, width: int, device: str) -> None:
-    codes = [c.to(device) for c in messages(natural, 13)]
     switch = Switch.of(natural, width)
-    updates = [natural.decode(c) for c in codes]
+    updates = [natural.decode(c).to(device) for c in messages(natural, 13)]
     total = switch.sum(updates)
     assert total.dtype == (torch.int32 if width == 32 else torch.int64)
     wanted = exactly(updates, switch.low)

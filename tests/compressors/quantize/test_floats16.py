@@ -8,10 +8,9 @@ from torch import Tensor
 from compressors import BFloat16, BitWriter, Float16, PayloadError, compress, decompress, parse
 from compressors.kernels import noise
 from compressors.parts import Place
-from tests.support.generators import DEVICES, bits_of, from_bits, to_bits, whole_numbers
+from tests.support.generators import bits_of, from_bits, to_bits, whole_numbers
 
 LARGEST = torch.finfo(torch.float32).max
-every_device = pytest.mark.parametrize("device", DEVICES)
 
 
 def rounded(short: Float16 | BFloat16, values: Tensor) -> Tensor:
@@ -29,8 +28,7 @@ def finite_bits(count: int) -> np.ndarray:
     return drawn[(drawn & 0x7F800000) != 0x7F800000]
 
 
-@every_device
-def test_bfloat16_by_integers(device: str) -> None:
+def test_bfloat16_by_integers() -> None:
     """Half a unit less one, and one where the last kept bit is odd, is added: ties to even."""
     bits = finite_bits(20_000)
     ties = (bits[:5000] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)
@@ -38,17 +36,16 @@ def test_bfloat16_by_integers(device: str) -> None:
     kept = ((bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)) << 16
     over = (kept & 0x7F800000) == 0x7F800000
     kept = np.where(over, (bits & 0x80000000) | 0x7F7F0000, kept).astype(np.uint32)
-    values = torch.from_numpy(bits.astype(np.uint32).view(np.float32)).to(device)
+    values = torch.from_numpy(bits.astype(np.uint32).view(np.float32))
     assert np.array_equal(bits_of(rounded(BFloat16(), values)), kept)
 
 
-@every_device
-def test_float16_against_numpy(device: str) -> None:
+def test_float16_against_numpy() -> None:
     bits = finite_bits(20_000)
     near = (noise.words(9, np.arange(20_000)) % np.uint32(44 << 23)) + np.uint32(100 << 23)
     values = np.concatenate([bits, near]).astype(np.uint32).view(np.float32)
     wanted = np.clip(values, -65504, 65504).astype(np.float16).astype(np.float32)
-    found = rounded(Float16(), torch.from_numpy(values).to(device))
+    found = rounded(Float16(), torch.from_numpy(values))
     assert np.array_equal(bits_of(found), wanted.view(np.uint32))
 
 
