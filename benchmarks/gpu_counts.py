@@ -92,7 +92,7 @@ def absent(counts: Counts) -> Iterator[None]:
     What the host fetches is made up: nothing is wrong, every segment sends one entry, and the side
     above zero is the stronger.
     """
-    made_up = {torch.int32: 0, torch.int64: 1, torch.float64: 1.0}
+    made_up = {torch.bool: True, torch.int32: 0, torch.int64: 1, torch.float64: 1.0}
 
     def launch(kernel: Any, programs: int, *_: Tensor, warps: int = 4, **__: Any) -> None:
         counts.launches[kernel.__name__] += programs > 0

@@ -76,6 +76,8 @@ def on_gpu(thing: Any) -> bool:
         return thing.is_cuda
     if isinstance(thing, tuple):
         return any(map(on_gpu, thing))
+    if isinstance(thing, dict):
+        return on_gpu(tuple(thing.values()))
     if is_dataclass(thing):
         return any(on_gpu(getattr(thing, field.name)) for field in fields(thing))
     return False
@@ -92,6 +94,8 @@ def bytes_of(thing: Any) -> int:
         return thing.nbytes
     if isinstance(thing, tuple):
         return sum(map(bytes_of, thing))
+    if isinstance(thing, dict):
+        return bytes_of(tuple(thing.values()))
     if is_dataclass(thing):
         return sum(bytes_of(getattr(thing, field.name)) for field in fields(thing))
     return 8 if isinstance(thing, int) else 0

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arraycache import keeps_arrays
 from compressors.base import tensor_seed
 from compressors.bits import Span
 from compressors.coders.golomb import Golomb, rice_parameter
@@ -19,8 +20,8 @@ from compressors.device.select import Choice, Waiting
 from compressors.kernels import noise
 from compressors.kernels.gpu import codes
 from compressors.kernels.gpu.codes import Numbers
-from compressors.kernels.gpu.entries import Entries
-from compressors.kernels.gpu.layout import upload
+from compressors.kernels.gpu.entries import Entries, buckets_of
+from compressors.kernels.gpu.layout import programs_of, upload
 from compressors.kernels.gpu.stream import Rice, put_fields_gpu, put_plane, stream
 from compressors.quantize.dither import rounded
 from compressors.quantize.levels import level_table
@@ -51,7 +52,7 @@ class Shared(NamedTuple):
 def _shared(plan: Plan, choice: Choice, seeds: list[int]) -> Shared:
     many, buckets = len(choice.counts), choice.buckets
     exact = np.full(many, plan.scheme.constant) if choice.numbers is None else choice.numbers
-    exact = exact.astype(np.float32)
+    exact = np.asarray(exact).astype(np.float32)
     if buckets is None:
         segment, rank, counts = np.arange(many), np.zeros(many, np.int64), choice.counts
     else:
@@ -147,21 +148,32 @@ def encode_streams(
     scheme, device, layout, many = plan.scheme, choice.flat.device, choice.layout, len(seeds)
     drawn = range(len(choice.counts) // many if scheme.kind.random else 0)
     segment_seeds = [tensor_seed(tensor_seed(seed, s), ROUND) for seed in seeds for s in drawn]
-    shared, low = _shared(plan, choice, segment_seeds), _remainders(plan, choice)
-    framed = _framed(plan, choice, shared, low, many)
-    capacities = choice.capacities
-    arrays = numbers_of(plan, shared.exact, shared.decoded, choice.counts, capacities)
-    arrays |= framed.frame
+    capacities, arrays, tensors = choice.capacities, dict[str, np.ndarray](), dict[str, Tensor]()
+    if choice.positions is None and not scheme.powers:
+        framed, static = _frame_of_all(plan, layout.sizes, many, device)
+        tensors = dict(static)
+        if isinstance(choice.numbers, Tensor):
+            bits = choice.numbers.view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+            tensors |= {"exact": choice.numbers, "values": bits}
+        elif choice.numbers is not None:
+            exact = choice.numbers.astype(np.float32)
+            arrays = {"exact": exact, "values": exact.view(np.uint32)[choice.counts > 0]}
+    else:
+        shared, low = _shared(plan, choice, segment_seeds), _remainders(plan, choice)
+        framed = _framed(plan, choice, shared, low, many)
+        arrays = numbers_of(plan, shared.exact, shared.decoded, choice.counts, capacities)
+        arrays |= framed.frame
+        if choice.positions is not None:
+            arrays |= {
+                "origins": choice.origins,
+                "counts": choice.counts,
+                "symbol_offsets": choice.symbol_offsets,
+                "low": low,
+            }
     if scheme.kind.random:
         arrays["keys"] = np.array([noise.key(one) for one in segment_seeds], np.int64)
-    if choice.positions is not None:
-        arrays |= {
-            "origins": choice.origins,
-            "counts": choice.counts,
-            "symbol_offsets": choice.symbol_offsets,
-            "low": low,
-        }
-    tensors = uploaded(device, arrays)
+    if arrays:
+        tensors |= uploaded(device, arrays)
     segments, starts = layout.tables[2:]
     origins, symbol_offsets = tensors.get("origins", starts), tensors.get("symbol_offsets", starts)
     counts = tensors.get("counts", segments)
@@ -253,6 +265,41 @@ def _framed(plan: Plan, choice: Choice, shared: Shared, low: np.ndarray, many: i
     }
     books = {name: _per_message(one, many) for name, one in booked.items()}
     return _Framed(frame, books, room)
+
+
+@keeps_arrays
+def _frame_of_all(
+    plan: Plan, segments: tuple[int, ...], many: int, device: torch.device
+) -> tuple[_Framed, dict[str, Tensor]]:
+    """What messages of all entries have but for their numbers, on the device.
+
+    It follows from the sizes, so that it is made once for many messages.
+    """
+    layout, bucket = programs_of(segments, device), plan.scheme.bucket
+    buckets = None if bucket is None else buckets_of(segments, bucket, device)
+    sizes, starts = np.asarray(segments, np.int64), layout.starts[:-1]
+    numbers = np.zeros(len(sizes if buckets is None else buckets.segment), np.float32)
+    choice = Choice(
+        flat=layout.first_block,
+        layout=layout,
+        positions=None,
+        capacities=segments,
+        nominal_counts=sizes,
+        counts=sizes,
+        symbol_offsets=starts,
+        origins=starts,
+        numbers=None if plan.scheme.number is None else numbers,
+        buckets=buckets,
+    )
+    shared = _shared(plan, choice, [])
+    framed = _framed(plan, choice, shared, 0 * sizes, many)
+    arrays = framed.frame | numbers_of(plan, shared.exact, shared.exact, sizes, segments)
+    for name in ("at", "widths", "values"):  # without how many entries are sent: all are
+        arrays[name] = arrays[name][len(sizes) :]
+    del arrays["behind"], arrays["codes"]
+    if plan.scheme.number is not None:
+        del arrays["exact"], arrays["values"]
+    return framed._replace(frame={}), uploaded(device, arrays)
 
 
 def _heads(plan: Plan, choice: Choice) -> tuple[np.ndarray, np.ndarray]:

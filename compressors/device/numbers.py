@@ -8,6 +8,7 @@ are the means of most selections. Where neither holds, the host sums that tensor
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -18,27 +19,32 @@ from compressors.kernels.gpu.join import cleared
 from compressors.kernels.gpu.layout import on
 from compressors.segments.plan import Number
 
+Array: TypeAlias = Any
+"""A numpy array on the host, or a tensor on the device."""
+
+_LARGEST = float(np.finfo(np.float32).max)
 _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 
 
-def sum_bounds(
-    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray, power: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
+def sum_bounds(sums: Array, counts: Array, edges: Array, power: int = 1) -> list[Array]:
     """Bounds of what other orders of summation find for ``sums`` of ``counts`` terms.
 
     ``edges`` are float32 bits: terms are powers of whole multiples of their unit in the last place.
     The square of a value is a multiple of the square of that unit.
     """
-    units = power * (np.maximum(edges >> 23, 1) - 150)
-    exact = sums < np.ldexp(1.0, units + 53)  # 2**53 such units
-    slack = np.where(exact, 0.0, (counts + 4.0) * _ROUNDING)
-    return sums * (1 - slack), sums * (1 + slack)
+    xp = _library(sums)
+    units = power * (xp.clip(xp.asarray(edges, dtype=xp.int64) >> 23, 1, None) - 150)
+    exact = sums < (units + (53 + 1023) << 52).view(xp.float64)  # 2**53 such units
+    slack = xp.where(exact, 0.0, (xp.asarray(counts, dtype=xp.float64) + 4.0) * _ROUNDING)
+    return [sums * (1 - slack), sums * (1 + slack)]
 
 
 def of_sums(
-    number: Number, counts: np.ndarray, peaks: np.ndarray, edges: np.ndarray, sums: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each segment, and whether it is certain.
+    number: Number, counts: Array, peaks: Array, edges: Array, sums: Array
+) -> tuple[Array, Array]:
+    """The number of each segment, and whether it is certain: where the arguments are.
+
+    Sums, products, quotients and roots of float64 are rounded as IEEE 754 says, on any device.
 
     Args:
         number: what it is.
@@ -50,16 +56,21 @@ def of_sums(
     Returns:
         float32 and bool (segments,).
     """
+    xp = _library(sums)
     if number.norm == "inf":
-        return peaks.astype(np.int32).view(np.float32), np.ones(peaks.size, bool)
-    ends = [*sum_bounds(sums, counts, edges, 2 if number.norm == "2" else 1)]
+        return peaks.view(xp.float32), peaks >= 0
+    ends = sum_bounds(sums, counts, edges, 2 if number.norm == "2" else 1)
     if number.norm == "mean":
-        ends = [end / np.maximum(counts, 1) for end in ends]
+        ends = [end / xp.clip(counts, 1, None) for end in ends]
     elif number.norm == "2":
-        ends = [np.sqrt(end) for end in ends]
-    largest = np.finfo(np.float32).max
-    low, high = (np.minimum(end, largest).astype(np.float32) for end in ends)
+        ends = [xp.sqrt(end) for end in ends]
+    low, high = (xp.asarray(xp.clip(end, None, _LARGEST), dtype=xp.float32) for end in ends)
     return low, low == high
+
+
+def _library(numbers: Array) -> Any:
+    """numpy, or torch: what computes with the numbers where they are."""
+    return torch if isinstance(numbers, Tensor) else np
 
 
 def of_spreads(

@@ -6,13 +6,14 @@ several rules (``by_name``) wait together.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arraycache import keeps_arrays
 from compressors.device import numbers
 from compressors.errors import NotFinite
 from compressors.kernels import kinds
@@ -41,7 +42,8 @@ class Choice:
         counts: how many it sends.
         symbol_offsets: where its symbols and values start: int64 (segments,).
         origins: where its positions start.
-        numbers: float32, one per segment or per bucket; None where the quantizer has none.
+        numbers: float32, one per segment or per bucket; None where the quantizer has none. Of
+            buckets of all entries they lie on the device.
         buckets: of what the segments send at most, where buckets have numbers.
     """
 
@@ -53,7 +55,7 @@ class Choice:
     counts: np.ndarray
     symbol_offsets: np.ndarray
     origins: np.ndarray
-    numbers: np.ndarray | None
+    numbers: np.ndarray | Tensor | None
     buckets: Buckets | None
 
     @property
@@ -93,22 +95,47 @@ class _Choosing:
     def all(self) -> Waiting[Choice]:
         """Every entry."""
         flat, layout, scheme, sizes = self.flat, self.layout, self.plan.scheme, self.sizes
-        starts, lengths = layout.tables[3], layout.tables[2]
-        entries = Entries(flat, starts, None, starts, lengths, starts, layout.sizes)
+        entries = _all_of(layout, flat)
         offsets, capacities = layout.starts[:-1], layout.sizes
         buckets = _buckets(scheme, entries)
-        wrong, *measured = yield (self.bad, *_measured(scheme, entries, buckets))
-        self.check(wrong)
-        values = None
-        if scheme.number is not None:
+        values: np.ndarray | Tensor | None = None
+        if buckets is not None and not scheme.powers:
+            values = yield from self.scales(buckets)
+        elif scheme.number is not None:
+            wrong, *measured = yield (self.bad, *_measured(scheme, entries, buckets))
+            self.check(wrong)
             counts = sizes if buckets is None else buckets.counts(sizes)
-            values, certain = _numbers(scheme, counts, measured)
-            values = yield from self.summed(values, certain | (counts == 0), buckets, None)
+            exact, certain = _numbers(scheme, counts, measured)
+            values = yield from self.summed(exact, certain | (counts == 0), buckets, None)
         else:
+            (wrong,) = yield (self.bad,)
+            self.check(wrong)
             yield ()
         return Choice(
             flat, layout, None, capacities, sizes, sizes, offsets, offsets, values, buckets
         )
+
+    def scales(self, buckets: Buckets) -> Waiting[Tensor]:
+        """The numbers of buckets of all entries. There are many, and they stay on the device.
+
+        The host waits for which are in doubt, and sums the values of these.
+        """
+        number = self.plan.scheme.number
+        assert number is not None
+        parts = replace(
+            _in_buckets(self.layout.sizes, buckets.size, self.flat.device), flat=self.flat
+        )
+        measured = measure(parts, SQUARES if number.norm == "2" else MAGNITUDES, buckets.layout)
+        values, certain = numbers.of_sums(number, parts.counts, *measured)
+        wrong, sure = yield (self.bad, certain)
+        self.check(wrong)
+        places = np.flatnonzero(~sure)
+        sent = yield tuple(self.part(j, buckets, None) for j in places.tolist())
+        if sent:
+            exact = np.array([number.by_host(torch.from_numpy(x)) for x in sent], np.float32)
+            where, summed = upload(values.device, places, exact)
+            values.index_copy_(0, where, summed[: len(places)])
+        return values
 
     def some(self) -> Waiting[Choice]:
         """The largest entries of each segment, or those of its stronger side."""
@@ -229,6 +256,19 @@ class _Choosing:
                 raise NotFinite(f"tensor {name!r} {problem}")
 
 
+def _all_of(layout: Programs, flat: Tensor) -> Entries:
+    """Every entry of a vector."""
+    starts, lengths = layout.tables[3], layout.tables[2]
+    return Entries(flat, starts, None, starts, lengths, starts, layout.sizes)
+
+
+@keeps_arrays
+def _in_buckets(segments: tuple[int, ...], size: int, device: torch.device) -> Entries:
+    """Every entry, in buckets of ``size``, for any vector of these segments."""
+    layout = programs_of(segments, device)
+    return buckets_of(segments, size, device).cut(_all_of(layout, layout.first_block))
+
+
 def _buckets(scheme: Scheme, entries: Entries) -> Buckets | None:
     if scheme.bucket is None:
         return None
@@ -256,5 +296,4 @@ def _numbers(
     if scheme.number.clip is not None:
         peaks, spreads = measured
         return numbers.of_spreads(scheme.number.clip, counts, peaks, spreads)
-    peaks, edges, sums = measured
-    return numbers.of_sums(scheme.number, counts, peaks, edges, sums)
+    return numbers.of_sums(scheme.number, counts, *measured)

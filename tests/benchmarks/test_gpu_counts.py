@@ -33,9 +33,9 @@ SHAPES = {f"w{i}": (2, 3) for i in range(54)} | {f"b{i}": (5,) for i in range(10
     [
         ("sbc(0.01)", 123, 16),
         ("ef(topk(0.01) | cnat | golomb)", 127, 18),
-        ("raw", 25, 4),
-        ("cnat", 27, 5),
-        ("qsgd(7, 64)", 47, 5),
+        ("raw", 18, 3),
+        ("cnat", 24, 4),
+        ("qsgd(7, 64)", 60, 5),
     ],
 )
 def test_a_message_takes_few_calls_of_the_host(

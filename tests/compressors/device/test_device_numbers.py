@@ -1,11 +1,23 @@
 """Numbers that no order of summation changes, and those that are in doubt."""
 
 import numpy as np
+import torch
 
-from compressors.device.numbers import of_spreads, of_sums, stronger
+from compressors.device import numbers
+from compressors.device.numbers import of_spreads, stronger
 from compressors.segments.plan import Number
 
 MEAN = Number("mean", float)
+
+
+def of_sums(number: Number, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of arrays and of tensors."""
+    found = numbers.of_sums(number, *arrays)
+    for one, other in zip(
+        found, numbers.of_sums(number, *map(torch.from_numpy, arrays)), strict=True
+    ):
+        assert np.array_equal(one, other.numpy()) and one.dtype == other.numpy().dtype
+    return found
 
 
 def test_a_mean_is_certain_where_it_is_far_from_halfway() -> None:

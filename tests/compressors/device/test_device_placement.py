@@ -20,7 +20,8 @@ from tests.support.gpu import needs_triton
 
 pytestmark = needs_triton
 CUDA = torch.device("cuda", 0)
-MADE_UP = {torch.int32: 0, torch.int64: 1, torch.float64: 1.0}  # nothing wrong, one entry a segment
+MADE_UP = {torch.bool: True, torch.int32: 0, torch.int64: 1, torch.float64: 1.0}
+"""Nothing wrong, all numbers certain, one entry a segment."""
 
 
 @pytest.fixture
