@@ -20,6 +20,7 @@ from fedsim.federation.client_memory import Memories, unpack_memory
 from fedsim.federation.device import device_of, enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
+from fedsim.tasks.base import exact, fetch_sums
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import Delivery
 from strategies.channel.acknowledge import Ack
@@ -146,17 +147,20 @@ def _score(
     """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
     chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
-    sums, loss = dict[str, Any](), 0.0
+    sums, loss = dict[str, Any](), "loss of the batches"  # which is no name of a score
     for index in chosen.split(task.evaluation_batch):
         x, y = read(index)
         targets = to_device(y, device)
         outputs = forward(trainer.model, to_device(x, device, trainer.layout))
-        for name, of_batch in task.sums(outputs, targets).items():
-            sums[name] = sums.get(name, 0.0) + of_batch
-        loss += float(task.loss(outputs, targets)) * len(index)
-    (_, metric), *others = task.scores(sums, count).items()
+        of_batch = task.sums_on_device(outputs, targets)
+        of_batch[loss] = exact(task.loss(outputs, targets)) * len(index)
+        for name, x in of_batch.items():
+            sums[name] = sums.get(name, 0.0) + x
+    totals = fetch_sums(sums)  # waits for the device
+    mean_loss = totals.pop(loss) / count
+    (_, metric), *others = task.scores(totals, count).items()
     more = {f"{SCORE}{name}": value for name, value in others}
-    return Score(metric, loss / count, more=more)
+    return Score(metric, mean_loss, more=more)
 
 
 def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScores:

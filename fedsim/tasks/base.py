@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+import torch
 import torch.nn.functional as F
 from numpy import ndarray
 from torch import Generator, Tensor, nn
@@ -232,14 +233,13 @@ class Task:
 
         A single score has no name.
         """
+        return fetch_sums(self.sums_on_device(outputs, targets))
+
+    def sums_on_device(self, outputs: Any, targets: Any) -> dict[str, Any]:
+        """``sums`` for which no host waits: tensors of float64 stay where they are."""
         score = self.metric(outputs, targets)
-        if not isinstance(score, Mapping):
-            return {"": float(score)}
-        totals: dict[str, Any] = {}
-        for name, x in score.items():
-            is_vector = isinstance(x, Tensor) and x.numel() != 1
-            totals[name] = x.detach().double().cpu() if is_vector else float(x)
-        return totals
+        scores = score if isinstance(score, Mapping) else {"": score}
+        return {name: exact(x) for name, x in scores.items()}
 
     def scores(self, sums: Mapping[str, Any], count: int) -> dict[str, float]:
         """The numbers reported by name, the headline first, of the sums over `count` samples.

@@ -6,6 +6,7 @@ gradient itself (autograd asks CUDA for the device).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,6 +169,18 @@ def test_training_and_scoring(absent: None) -> None:
         there(trained.update)
         there(trained.optimizer)
     evaluate(own, weights)
+
+
+def test_scoring_waits_once(absent: None) -> None:
+    """However many batches the held-out samples are."""
+    own = Trainer(*settings())
+    own.task = replace(own.task, evaluation_batch=40)
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    evaluate(own, weights)  # a trainer's first step is watched
+    assert own.data.test_count > 5 * 40
+    with Waits() as waits:
+        evaluate(own, weights)
+    assert waits.found == ["_to_copy"]
 
 
 def test_clients_at_once(absent: None) -> None:
