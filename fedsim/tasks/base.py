@@ -62,7 +62,8 @@ class Data:
             sample. None: `train_y`, where it holds one number per sample.
         draw: (numbers of samples (B,), generator) -> inputs and targets of a training batch, on
             the CPU, where a batch is more than a look into `train_x` and `train_y`: augmentation,
-            drawn negatives. The generator follows from (seed, client, iteration).
+            drawn negatives. The generator follows from (seed, client, iteration). An `Augmentation`
+            makes its batches where the images lie.
         content: the digest of what was read, where `load` is one of fedsim's that knows it.
         shards: sample numbers of each client, where the data come divided (`--partition fixed`).
         base: the digest of frozen weights that every process has, where the task knows it.

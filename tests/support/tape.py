@@ -21,21 +21,23 @@ class Tape(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations: list[tuple[Any, Any, Any, Any]] = []
+        self.operations: list[tuple[bool, Any, Any, Any, Any]] = []
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = op(*args, **(kwargs or {}))
-        self.operations.append((op, args, kwargs or {}, out))
+        self.operations.append((torch.is_grad_enabled(), op, args, kwargs or {}, out))
         return out
 
-    @torch.no_grad()
     def repeat(self) -> None:
         """Carries them out again; each outcome lies where it lay."""
-        for op, args, kwargs, out in self.operations:
-            again = op(*args, **kwargs)
-            for x, y in zip(_pytree.tree_leaves(out), _pytree.tree_leaves(again), strict=True):
-                if isinstance(x, Tensor) and x.data_ptr() != y.data_ptr():
-                    x.copy_(y)
+        with torch._C._AutoDispatchBelowAutograd():
+            for training, op, args, kwargs, out in self.operations:
+                with torch.set_grad_enabled(training):  # some return a workspace then
+                    again = op(*args, **kwargs)
+                leaves = map(_pytree.tree_leaves, (out, again))
+                for x, y in zip(*leaves, strict=True):
+                    if isinstance(x, Tensor) and x.data_ptr() != y.data_ptr():
+                        x.copy_(y)
 
 
 class TapeRecorder(PlainRecorder):

@@ -166,12 +166,13 @@ def test_convolutions() -> None:
     compare_rounds(Trainer(config, ClientData.of(config)))
 
 
-def test_an_lstm_with_clipped_gradients(make_task: Any) -> None:
+@pytest.mark.parametrize("drop", [0.0, 0.3])
+def test_an_lstm_with_clipped_gradients(drop: float, make_task: Any) -> None:
     """``char_lstm`` in small: the norm is compared with the bound on the device."""
     x = torch.randint(9, (48, 8), generator=torch.Generator().manual_seed(1))
     data = Data(x[:, :-1], x[:, 1:], x[:, :-1], x[:, 1:], "", labels=torch.arange(48) % 3)
     task = make_task(
-        build=lambda: LanguageModel(9, 6, 0.0, 0.1),
+        build=lambda: LanguageModel(9, 6, drop, 0.1),
         load=lambda folder, download: data,
         optimizer=sgd,
         loss=lambda out, y: nn.functional.cross_entropy(out.flatten(0, 1), y.flatten()),
