@@ -48,6 +48,23 @@ class Batches:
         self.seed, self.client, self.device = seed, client, device
         self._epoch, self._order = -1, self.shard
 
+    def run(self, first: int, count: int) -> Tensor:
+        """Sample indices (count, batch) of local iterations from ``first`` on.
+
+        Example:
+            >>> batches = Batches(np.arange(10), 5, seed=0, client=0)
+            >>> torch.equal(batches.run(1, 3)[2], batches.at(3))
+            True
+        """
+        parts = list[Tensor]()
+        while count > 0:
+            self.at(first)
+            slot = first % self.an_epoch
+            rows = self._order[: self.an_epoch * self.size].view(self.an_epoch, self.size)
+            parts.append(rows[slot : slot + count])
+            first, count = first + len(parts[-1]), count - len(parts[-1])
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
     def at(self, iteration: int) -> Tensor:
         """Sample indices (batch,) of local iteration ``iteration`` (0, 1, ...)."""
         epoch, slot = divmod(iteration, self.an_epoch)

@@ -12,10 +12,14 @@ import torch
 from torch import Tensor
 
 from compressors import State
+from fedsim.federation.recorder import NotRecorded
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.pytrees import Tree, map_leaves, named_leaves
 from strategies import TensorHook, TrainJob
 from strategies.algorithms.chain import flat_hooks
+
+_SHAPES = 16
+"""Of how many shapes a client's batches may be: each has its place, and its recorded step."""
 
 
 class Branch:
@@ -115,6 +119,8 @@ class Branch:
             for path, x in leaves
         )
         if key not in self._batches:
+            if len(self._batches) == _SHAPES:
+                raise NotRecorded from ValueError(f"batches have more than {_SHAPES} shapes")
             self._batches[key] = map_leaves(_cloned, batch)
         else:
             map_leaves(_copied, self._batches[key], batch)

@@ -41,8 +41,8 @@ Result = TrainResult | Exception
 WIDEST = 64
 """Clients at once where no number is set: more gain nothing, and each takes memory."""
 
-_RECORDS = 32
-"""How many recorded steps stay."""
+_RECORDS, _KINDS = 32, 4096
+"""How many recorded steps, and kinds of state, are remembered."""
 
 
 class Branches:
@@ -152,8 +152,8 @@ class Branches:
 
     def _free(self) -> None:
         """Frees what branches beyond the present width, and all recorded steps, take."""
-        for name in (self._recorded, self._met, self._numbers):
-            name.clear()
+        for table in (self._recorded, self._met, self._numbers):
+            table.clear()
         self._branches = self._branches[: self._width if self._width > 1 else 0]
         self._recorder.free()
 
@@ -177,17 +177,23 @@ class Branches:
         for i, factor in enumerate(factors):
             shapes = ready(i) if ready else _drawn(branches, jobs, i)
             names = self._step(branches, (shapes, factor, names))
+        outcomes = [
+            (branch.update(before), *branch.memory())
+            for branch, before in zip(branches, first, strict=True)
+        ]
         losses = torch.stack([branch.total for branch in branches]).tolist()  # waits
         rate = float(trainer.base_lr[0]) * sum(factors)
         return [
-            TrainResult(branch.update(before), state, loss / n, buffers, rate)
-            for branch, before, loss in zip(branches, first, losses, strict=True)
-            for state, buffers in [branch.memory()]
+            TrainResult(update, state, loss / n, buffers, rate)
+            for (update, state, buffers), loss in zip(outcomes, losses, strict=True)
         ]
 
     def _names(self, branches: Sequence[Branch]) -> tuple[int, ...]:
         """Short names of what each branch's state is: keys of steps are compared in every step."""
         kinds = self._kinds
+        if len(kinds) > _KINDS:  # an optimizer that counts in Python has others in every step
+            for table in (kinds, self._met, self._recorded):
+                table.clear()
         return tuple(kinds.setdefault(branch.state_kind, len(kinds)) for branch in branches)
 
     def _step(
@@ -247,16 +253,15 @@ class Branches:
 
         return ready
 
-    def _indices(self, job: TrainJob) -> list[Tensor]:
-        """Sample indices of each iteration of a job, on the host."""
+    def _indices(self, job: TrainJob) -> Tensor:
+        """Sample indices (n, B) of a job, on the host."""
         client, trainer = job.client, self.trainer
         if client not in self._batches:
             if len(self._batches) == _CLIENTS:
                 self._batches.clear()
             shard, size = trainer.federation.shards[client], trainer.plan.batch_size
             self._batches[client] = Batches(shard, size, trainer.config.seed, client)
-        batches = self._batches[client]
-        return [batches.at(job.done + i) for i in range(job.iterations)]
+        return self._batches[client].run(job.done, job.iterations)
 
 
 _CLIENTS = 4096

@@ -299,17 +299,17 @@ class Trainer:
         reseed(self.dropouts, seed)
         return seed
 
-    def numbers(self, client: int, batches: Sequence[Tensor], first: int) -> Tensor:
+    def numbers(self, client: int, batches: Tensor, first: int) -> Tensor:
         """What makes batches where the samples lie: int64 (n, B, 1 + M) on the host.
 
         A row has the number of a sample, and M numbers of an ``Augmentation``.
 
         Args:
             client: its number.
-            batches: sample indices (B,) of each iteration, on the host.
+            batches: sample indices (n, B) of local iterations, on the host.
             first: the number of the first one's iteration.
         """
-        rows = torch.stack([*batches])[..., None]
+        rows = batches[..., None]
         draw = self.data.draw
         if not isinstance(draw, Augmentation):
             return rows

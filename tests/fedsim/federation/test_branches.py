@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adagrad, Adam, RMSprop
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import State
 from fedsim import Data, RunConfig
@@ -265,6 +266,84 @@ def test_batches_that_the_host_draws(make_task: Any) -> None:
     assert isinstance(failed, OSError)
     for job, result in zip(jobs[1:], results, strict=True):
         assert_same(other.train(*job), result)
+
+
+def test_batches_of_many_shapes_train_one_after_the_other(
+    make_task: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def draw(index: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        length = 1 + int(torch.randint(40, (1,), generator=generator))
+        return torch.randn(len(index), length, 6, generator=generator), index % 3
+
+    class Mean(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).mean(dim=1)
+
+    x, y = torch.zeros(48, 1, 6), torch.arange(48) % 3
+    data = Data(x, y, x, y, "", draw=draw)
+    task = make_task(load=lambda *_: data, build=lambda: Mean(6, 3))
+    with caplog.at_level(logging.WARNING, "fedsim"):
+        tape = compare_rounds(trainer_for(task, temporal=9))
+    assert tape.counts["run"] < 27 and "more than 16 shapes" in caplog.text
+
+
+class Silent(PlainRecorder):
+    """Repeated steps do nothing, and are counted."""
+
+    def __init__(self) -> None:
+        self.repeated = 0
+
+    def record(self, works: Any, generators: Any) -> ClientStep:
+        def repeat() -> None:
+            self.repeated += 1
+
+        return repeat
+
+
+class Operations(TorchDispatchMode):
+    """Counts what the host starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return op(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("clients", [2, 6])
+def test_a_repeated_step_is_a_copy_and_a_call(clients: int, make_task: Any) -> None:
+    """Of however many clients: each starts a view of the step's numbers, their copy, the graph."""
+    task = make_task(clients=clients, batch_size=1, optimizer=OPTIMIZERS["plain"])
+    silent = Silent()
+    trainer = trainer_for(task, clients=clients)
+    branches, weights = Branches(trainer, 8, silent), weights_of(trainer)
+
+    def operations(steps: int) -> int:
+        jobs = [TrainJob(c, weights, {}, 0, steps, {}, 0) for c in range(clients)]
+        with Operations() as started:
+            branches.train(jobs)
+        return started.count
+
+    operations(3)
+    before = silent.repeated
+    assert operations(8) - operations(3) == 2 * 5 and silent.repeated - before == 11
+
+
+class Halving(SGD):
+    """Its rate is halved by a number in its state, which no recorded step would count."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for p in self.param_groups[0]["params"]:
+            count = self.state[p]["count"] = self.state[p].get("count", 0) + 1
+            p.sub_(p.grad, alpha=0.1 / 2**count)
+
+
+def test_an_optimizer_that_counts_in_python_is_not_recorded(make_task: Any) -> None:
+    trainer = trainer_for(make_task(optimizer=lambda p: Halving(p, lr=0.1)))
+    assert compare_rounds(trainer).counts == {"run": 12, "record": 0, "repeat": 0}
 
 
 def test_a_loss_that_is_not_finite_stays_with_its_client(make_task: Any) -> None:
