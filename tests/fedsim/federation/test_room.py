@@ -9,6 +9,7 @@ import torch
 from fedsim import Data
 from fedsim.federation import device as memory
 from fedsim.ground.errors import DeviceFull
+from fedsim.tasks.data.images import CropAndFlip, Pixels
 
 META = torch.device("meta")
 X, Y = torch.arange(40.0).view(20, 2), torch.arange(20)
@@ -56,6 +57,21 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
     ):
         assert memory.place_data(data, META) is data
         assert memory.looked_into(data) == torch.device("cpu")
+
+
+def test_images_that_are_cropped_there_go_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 images of 3 x 4 x 4 bytes and their classes, for batches and for scores."""
+    stored, y = torch.zeros(24, 3, 4, 4, dtype=torch.uint8), torch.arange(24)
+    x = Pixels(stored, (0.5,) * 3, (0.2,) * 3)
+    data = Data(x, y, x, y, "", draw=CropAndFlip(x, y))
+    room = 2 * 2 * 2 * (24 * 48 + 24 * 8)
+    free(monkeypatch, room)
+    placed = memory.place_data(data, META)
+    assert isinstance(placed.draw, CropAndFlip) and placed.draw.y.device == META
+    assert memory.looked_into(placed) == memory.device_of(placed.test_x) == META
+    assert memory.gathers(placed, META) and not memory.gathers(data, META)
+    free(monkeypatch, room - 1)
+    assert memory.place_data(data, META) is data
 
 
 @pytest.mark.parametrize(
