@@ -48,6 +48,7 @@ TESTS = (
     "tests/compressors/test_edges.py",
     "tests/compressors/published/test_sbc.py",
     "tests/fedsim/federation/test_masking_kernel.py",
+    "tests/fedsim/federation/test_branches.py",
 )
 
 

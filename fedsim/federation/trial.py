@@ -22,7 +22,7 @@ from flwr.app import RecordDict
 
 from compressors import State
 from compressors.usercode import typed, user_code
-from fedsim.federation.branches import WIDEST, Branches
+from fedsim.federation.branches import WIDEST, Branches, Result
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.fingerprint import Contents, attributes, model_contents, of_function, same
@@ -147,13 +147,15 @@ def trial_difference(config: RunConfig, recorder: StepRecorder | None = None) ->
         if not same(before.get(place), x, 0.0):
             return f"{place} changes in a step"
     branches = Branches(trainer.twin(), len(jobs), recorder)
-    together = [branches.train(jobs) for _ in range(2)]  # in the second steps are repeated
     last = [
         job._replace(optimizer=one.optimizer, buffers=one.buffers, done=_last(config), iterations=1)
         for job, one in zip(jobs, first, strict=True)
     ]
-    expected = [*first, *first, *_by_itself(trainer, last)]
-    results = [*together[0], *together[1], *branches.train(last)]
+    expected, results = list[TrainResult](), list[Result]()
+    for part, outcomes in ((jobs, first), (last, _by_itself(trainer, last))):
+        for _ in range(2):  # steps that are met first are repeated in the second
+            expected += outcomes
+            results += branches.train(part)
     if branches.reasons:
         return min(branches.reasons)
     exact = all(not _unequal(a, b, 0.0) for a, b in zip(first, again, strict=True))

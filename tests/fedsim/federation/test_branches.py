@@ -18,7 +18,13 @@ from compressors import State
 from fedsim import Data, RunConfig
 from fedsim.federation.branches import Branches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.recorder import ClientStep, NotRecorded, PlainRecorder, StepRecorder
+from fedsim.federation.recorder import (
+    ClientStep,
+    GraphRecorder,
+    NotRecorded,
+    PlainRecorder,
+    StepRecorder,
+)
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import Dropout
 from fedsim.tasks.data.images import CropAndFlip, Pixels
@@ -424,3 +430,19 @@ def test_nothing_that_is_taken_is_changed_and_nothing_is_shared(make_task: Any) 
         assert_equal(one.optimizer | one.buffers, copy)
     tensors = [x for one in first for x in (one.update | one.optimizer | one.buffers).values()]
     assert len({x.untyped_storage().data_ptr() for x in tensors}) == len(tensors)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(
+    "fields",
+    [{}, *MODELS.values(), {"optimizer": COUNTING["adam"]}, {"optimizer": OPTIMIZERS["dampened"]}],
+    ids=["digits", *MODELS, "adam", "dampened"],
+)
+def test_on_a_gpu(fields: dict[str, Any], make_task: Any) -> None:
+    """Graphs and streams of a real one."""
+    if not fields:
+        config = RunConfig.of(task="digits", clients=3, batch_size=8, temporal=4, device="cuda")
+        trainer = Trainer(config, ClientData.of(config))
+    else:
+        trainer = trainer_for(make_task(**fields), device="cuda")
+    compare_rounds(trainer, GraphRecorder(trainer.device))
