@@ -14,6 +14,8 @@ from tests.support.markdown import ROOT
 RESULTS = ROOT / "experiments" / "masking" / "results"
 TASKS = sorted(path.parent.name for path in RESULTS.glob("*/law.csv"))
 PLACE = ["n", "p", "beta"]
+IMAGES = {"digits": 360, "mnist_2nn": 10_000}
+"""Held-out images: accuracies are fractions of them, of which files have six digits."""
 
 
 def half(values: np.ndarray) -> float:
@@ -27,6 +29,7 @@ def csv(task: str, name: str) -> pd.DataFrame:
 def points(task: str) -> pd.Series:
     """Mean points of a place, masked less off, run by run."""
     runs = csv(task, "finals").fillna({"accuracy": 0.1})
+    runs["accuracy"] = (runs["accuracy"] * IMAGES[task]).round() / IMAGES[task]
     score = {(*run[:3], run.arm, run.seed): 100 * run.accuracy for run in keyed(runs)}
     gains: dict[tuple[float, ...], list[float]] = {}
     for (n, p, beta, arm, seed), value in score.items():
@@ -64,13 +67,13 @@ def test_the_grid_is_whole_and_its_rates_are_the_trials_best(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_places_and_both_sides_of_the_warning(task: str) -> None:
     gains, places = points(task), csv(task, "places").set_index(PLACE)
-    assert places["points"].to_dict() == pytest.approx(gains.to_dict())
+    assert places["points"].to_dict() == pytest.approx(gains.to_dict(), abs=1e-4)
     (law,) = csv(task, "law").to_dict("records")
     u = np.array([p / (n * (1 - beta)) for n, p, beta in gains.index])
     for name, side in {"up to": u < 0.201, "above": u > 0.201}.items():
         values = gains.to_numpy()[side]
         told = (law[f"{name} mean"], law[f"{name} interval"], law[f"{name} places"])
-        assert told == pytest.approx((values.mean(), half(values), len(values)))
+        assert told == pytest.approx((values.mean(), half(values), len(values)), rel=1e-3)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -79,26 +82,52 @@ def test_the_statistics_of_the_plan(task: str) -> None:
     gains, (law,) = points(task), csv(task, "law").to_dict("records")
     n, p, beta = np.array([*gains.index]).T
     u, y = p / (n * (1 - beta)), gains.to_numpy()
-    ranks = [pd.Series(np.round(x, 9)).rank().to_numpy() for x in (u, y)]
-    assert law["rho"] == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-9)
+    ranks = [pd.Series(np.round(x, 8)).rank().to_numpy() for x in (u, y)]
+    assert law["rho"] == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-5)
 
-    def left(*columns: np.ndarray) -> float:
+    def left(*columns: np.ndarray) -> tuple[float, float]:
+        """The sum of squares that a fit leaves, and its last coefficient."""
         design = np.column_stack([np.ones(len(columns[0])), *columns])
         values = y if len(columns[0]) == len(y) else y[u > 0.02]
-        return float(values @ values - values @ design @ np.linalg.pinv(design) @ values)
+        solution = np.linalg.pinv(design) @ values
+        return float(((values - design @ solution) ** 2).sum()), float(solution[-1])
 
-    hinges = {limit: left(np.maximum(0, np.log10(u / limit))) for limit in u_grid(u)}
-    at = np.maximum(0, np.log10(u / law["limit"]))
-    assert left(at) == pytest.approx(min(hinges.values()), rel=1e-6)
+    hinges = [left(np.maximum(0, np.log10(u / limit))) for limit in u_grid(u)]
+    at = left(np.maximum(0, np.log10(u / law["limit"])))
+    assert at[0] == pytest.approx(min(rest for rest, slope in hinges if slope <= 0), rel=1e-5)
+    assert at[1] == pytest.approx(-law["slope"], rel=1e-4)
     some = u > 0.02
-    full = left(np.log10(p[some]), np.log10(n[some]), np.log10(1 - beta[some]))
-    ratio = (left(np.log10(u[some])) - full) / 2 / (full / (some.sum() - 4))
-    assert law["one_number_p"] == pytest.approx(
-        f_distribution.sf(ratio, 2, some.sum() - 4), rel=1e-6
-    )
+    full, _ = left(np.log10(p[some]), np.log10(n[some]), np.log10(1 - beta[some]))
+    ratio = (left(np.log10(u[some]))[0] - full) / 2 / (full / (some.sum() - 4))
+    chance = f_distribution.sf(ratio, 2, some.sum() - 4)
+    assert law["one_number_p"] == pytest.approx(chance, rel=1e-3)
 
 
 def u_grid(u: np.ndarray) -> np.ndarray:
     low, high = np.quantile(np.log10(u), [0.05, 0.95])
     steps = np.arange(np.ceil(low * 20), np.floor(high * 20) + 1)
     return np.asarray(10 ** (steps / 20))
+
+
+def test_what_the_page_says() -> None:
+    page = " ".join((RESULTS.parent / "README.md").read_text(encoding="utf-8").split())
+    laws = {task: csv(task, "law").iloc[0] for task in TASKS}
+    ranks, chances = ([law[name] for law in laws.values()] for name in ("rho", "rho_p"))
+    least = int(np.argmin(chances))
+    assert f"{ranks[least]:.2f}, p = {2 * chances[least]:.3f} after Holm" in page
+    assert max(chances) > 0.05 > 2 * chances[least]
+    above = " and ".join(
+        f"{-law['above mean']:.1f} ± {law['above interval']:.1f}" for law in laws.values()
+    )
+    assert f"{above} points (95 %)" in page
+    assert all(law["above mean"] + law["above interval"] > 0 for law in laws.values())
+    places = pd.concat([csv(task, "places") for task in TASKS])
+    high, some = places[places["u"] > 4], places[places["u"].between(0.19, 2.01)]
+    assert (high["points"] + high["interval"] < 0).all() and len(high) == 4
+    assert f"from {-high['points'].max():.1f} to {-high['points'].min():.1f} points" in page
+    assert f"between {some['points'].max():+.1f} and {some['points'].min():.1f}." in page
+    rates = pd.concat([csv(task, "finals").assign(task=task) for task in TASKS])
+    chosen = rates[rates["u"] > 0.3].groupby(["task", *PLACE, "arm"])["lr"].first().unstack()
+    higher = (chosen["masked"] > chosen["off"]).sum(), (chosen["masked"] < chosen["off"]).sum()
+    assert higher == (10, 1) and len(chosen) == 18
+    assert "take the higher rate at 10 of 18, and the lower at one" in page

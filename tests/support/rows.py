@@ -107,6 +107,8 @@ AGAIN = (
     Again("like-for-like", "digits_iid,ef_sign", {
           "digits_iid/trials.csv": "method budget rounds factor part",
           "digits_iid/finals.csv": "method budget seed"}, "encode_ms 4g_seconds wifi_seconds"),
+    Again("masking", "digits", {"digits/trials.csv": "n p beta arm lr seed",
+          "digits/finals.csv": "n p beta arm seed"}),
     Again("moving-plane", "digits", {"digits/budgets.csv": "budget",
           "digits/moving.csv": "budget name", "digits/curves.csv": "name seed iteration"}),
     Again("ncf-movielens", "cnat",
