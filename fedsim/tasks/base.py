@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-import torch
 import torch.nn.functional as F
 from numpy import ndarray
 from torch import Generator, Tensor, nn
@@ -383,3 +382,31 @@ def correct(outputs: Any, targets: Tensor) -> Tensor:
     """
     logits: Tensor = logits_of(outputs)
     return (logits.argmax(dim=1) == targets).sum()
+
+
+def exact(x: Any) -> Any:
+    """A number, or a tensor as float64 where it is: sums of it have the bits of Python's."""
+    if not isinstance(x, Tensor):
+        return float(x)
+    x = x.detach().cpu() if x.device.type == "mps" else x.detach()  # which has no float64
+    return x.double()
+
+
+def fetch_sums(sums: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers, and tensors (...) of several numbers on the CPU, of sums that may be on a device.
+
+    The host waits for the device once.
+
+    Example:
+        >>> import torch
+        >>> fetch_sums({"top1": torch.tensor(3.0), "by_class": torch.tensor([1.0, 2.0]), "n": 4.0})
+        {'top1': 3.0, 'by_class': tensor([1., 2.]), 'n': 4.0}
+    """
+    tensors = {name: x for name, x in sums.items() if isinstance(x, Tensor)}
+    away = {name: x for name, x in tensors.items() if x.device.type != "cpu"}
+    if away:
+        flat = torch.cat([x.reshape(-1) for x in away.values()]).cpu()
+        parts = flat.split([x.numel() for x in away.values()])
+        tensors |= {n: y.view(x.shape) for (n, x), y in zip(away.items(), parts, strict=True)}
+    numbers = {name: float(x) for name, x in tensors.items() if x.numel() == 1}
+    return {**sums, **tensors, **numbers}
