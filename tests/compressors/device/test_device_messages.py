@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from compressors import ROWS, Packet, State, UpdateError, arraycache, compress, parse
+from compressors.device import numbers
+from compressors.device.numbers import of_sums
 from compressors.kernels.gpu.entries import ENTRIES
 from compressors.kernels.gpu.language import launch
 from compressors.message import Upload, compress_all
@@ -227,15 +229,29 @@ def test_kernels_are_compiled_for_one_kind_of_address_and_of_stride(
     assert addresses and not any(addresses)
 
 
-@pytest.mark.parametrize("chosen", ["topk(1) | ", ""])
-def test_buckets_in_doubt_wait_once_more(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_in_doubt_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum of one bucket lies halfway between two float32 numbers; the others are certain."""
     asked = waits(monkeypatch, "compressors.device.write")
     half = [2.0**60, 2.0**36, 1.0, 1.0]
     flat = torch.tensor([3.0, 1.0, 1.0, 2.0, *half, 0.5])
     both = {"a": flat[:3], "b": flat[3:]}
-    same_as_host(f"flat({chosen}dither(3, 1, bucket=4))", [both])
+    same_as_host("flat(topk(1) | dither(3, 1, bucket=4) | golomb)", [both])
     assert len(asked) == 3 and asked[1] == 1
+
+
+def test_norms_on_the_device_that_are_in_doubt_are_the_host_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(*arguments: Any) -> Any:
+        values, certain = of_sums(*arguments)
+        return values + 1, certain & (values > 2)
+
+    monkeypatch.setattr(numbers, "of_sums", wrong)
+    asked = waits(monkeypatch, "compressors.device.write")
+    with pytest.raises(AssertionError):
+        same_as_host("qsgd(7, 4)", [{"w": torch.tensor([3.0, 4.0])}])  # 5 is taken as certain
+    same_as_host("qsgd(7, 4)", [{"w": torch.linspace(-1, 1, 9), "b": torch.ones(1)}])
+    assert asked[-3:] == [2, 4, 1]
 
 
 def test_what_is_wrong_is_named() -> None:
