@@ -15,7 +15,6 @@ record; there are few in a run.
 """
 
 import logging
-import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -29,7 +28,7 @@ from fedsim.federation.batches import Batches
 from fedsim.federation.branch import Branch
 from fedsim.federation.device import enough, gathers, looked_into
 from fedsim.federation.recorder import NotRecorded, StepRecorder, recorder_on
-from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
+from fedsim.federation.trainer import Trainer, forget_trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
 from strategies import TensorHook, TrainJob, TrainResult
@@ -297,13 +296,20 @@ def _without_frames(error: BaseException) -> BaseException:
     return error
 
 
-_local = threading.local()
+_BRANCHES: list[Branches] = []
 
 
 def branches_of(config: RunConfig, width: int) -> Branches:
-    """This thread's branches for ``config``, made once; ``width``: how many clients at most."""
+    """This process's branches for ``config``, made once; ``width``: how many clients at most."""
     trainer = trainer_of(config)
-    if getattr(_local, "trainer", None) is not trainer:
-        _local.branches, _local.trainer = Branches(trainer, width), trainer
-    branches: Branches = _local.branches
-    return branches
+    for branches in _BRANCHES:
+        if branches.trainer is trainer:
+            return branches
+    _BRANCHES.append(Branches(trainer, width))
+    return _BRANCHES[-1]
+
+
+def forget_clients(config: RunConfig) -> None:
+    """Frees the memory of the trainer for ``config`` and of its branches: its run has ended."""
+    _BRANCHES[:] = [branches for branches in _BRANCHES if branches.trainer.config != config]
+    forget_trainer(config)

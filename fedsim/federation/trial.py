@@ -55,8 +55,8 @@ Messages = dict[int, RecordDict]
 def width_of(config: RunConfig) -> int:
     """How many clients of a run a worker trains together; 1: one after the other.
 
-    On a GPU a trial decides, once for all runs of a process whose steps are the same, and one line
-    of the log has the reason where it fails.
+    With one worker on a GPU a trial decides, once for all runs of a process whose steps are the
+    same, and one line of the log has the reason where it fails.
 
     Example:
         >>> width_of(RunConfig.of(stack=4))
@@ -64,7 +64,7 @@ def width_of(config: RunConfig) -> int:
     """
     machine = config.machine
     on_gpu = torch.device(machine.device).type == "cuda"
-    if not on_gpu or machine.engine != "local":
+    if not on_gpu or machine.engine != "local" or machine.workers > 1:
         return 1
     width = min(WIDEST if machine.stack == "auto" else int(machine.stack), config.plan.cohort)
     if width == 1:

@@ -19,12 +19,13 @@ from fedsim.engines.local import LocalGrid
 from fedsim.engines.processes import Processes
 from fedsim.engines.remote import AppOf, RemoteGrid
 from fedsim.federation import precheck, storage
+from fedsim.federation.branches import forget_clients
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.evaluation import evenly_spread
 from fedsim.federation.server import Server
-from fedsim.federation.trainer import Trainer, forget_trainer
+from fedsim.federation.trainer import Trainer
 from fedsim.federation.trainer import entries as trained_entries
 from fedsim.federation.trainer import settings_used as trained_settings
 from fedsim.ground.children import forks_train
@@ -180,9 +181,9 @@ def grid_of(config: RunConfig, states: InProcess) -> LocalGrid | RemoteGrid:
         config: the run.
         states: its clients' memory.
     """
-    clients, together = config.plan.clients, at_once(config)
+    clients = config.plan.clients
     workers = min(config.machine.workers, clients)  # a client has one message at a time
-    if workers > 1 and together == 1:
+    if workers > 1:
         spawned = config.machine.device != "cpu" or not forks_train()
         processes = Processes(app_of(config), workers, spawned)
         return RemoteGrid(app_of(config), clients, states, processes)
@@ -190,9 +191,9 @@ def grid_of(config: RunConfig, states: InProcess) -> LocalGrid | RemoteGrid:
         app_of(config)(states),
         clients,
         make_answer_several(config, states),
-        together,
+        at_once(config),
         numbered=True,
-        end=partial(forget_trainer, config),
+        end=partial(forget_clients, config),
     )
 
 

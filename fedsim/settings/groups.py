@@ -350,10 +350,12 @@ class Machine:
                     f"{flag} is {value}: it goes with --engine local or ray, because with flower "
                     "what clients keep lies at their nodes"
                 )
-        if str(self.stack).isdecimal() and self.stack != "1" and self.engine != "local":
+        together = str(self.stack).isdecimal() and self.stack != "1"
+        if together and (self.engine != "local" or self.workers > 1):
             raise UsageError(
-                f"--stack is {self.stack}: it goes with --engine local, because with others a "
-                "worker is handed one message at a time"
+                f"--stack is {self.stack}, --engine {self.engine} and --workers {self.workers}: "
+                "clients train together with --engine local and --workers 1, because other workers "
+                "are handed one message at a time"
             )
 
     @property

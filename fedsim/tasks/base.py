@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+import torch
 import torch.nn.functional as F
 from numpy import ndarray
 from torch import Generator, Tensor, nn

@@ -168,9 +168,12 @@ def test_what_stack_takes(value: str) -> None:
         RunConfig(machine=Machine(stack=value))
 
 
-def test_a_worker_on_ray_is_handed_one_message_at_a_time() -> None:
-    with pytest.raises(UsageError, match="--stack is 2: it goes with --engine local"):
-        RunConfig(machine=Machine(engine="ray", stack="2"))
+@pytest.mark.parametrize(("engine", "workers"), [("ray", 1), ("local", 2)])
+def test_other_workers_are_handed_one_message_at_a_time(engine: str, workers: int) -> None:
+    with pytest.raises(
+        UsageError, match=f"--stack is 2, --engine {engine} and --workers {workers}"
+    ):
+        RunConfig(machine=Machine(engine=engine, workers=workers, stack="2"))
 
 
 def test_how_many_clients_train_together_is_no_part_of_a_run_s_name() -> None:
