@@ -335,6 +335,18 @@ def test_the_encoders_at_full_size() -> None:
     assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
     assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
     assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text
+    assert f"x{ratio['resnet50', 'RLH']:.0f} with RLH where" in text
+
+
+def test_quickest_encoders_and_samples_at_full_size() -> None:
+    times = csv("huffman-encoders/gradients.csv").pivot(
+        index="task", columns="encoder", values="encode_ns"
+    )
+    six = times[["Huffman", "Elias", "RLE", "SH", "SHS", "RLH"]].idxmin(axis=1)
+    assert six.loc[["resnet20", "vgg16", "googlenet"]].eq("SH").all()
+    assert six.loc[["resnet50", "lstm1500"]].eq("RLH").all()
+    more = csv("huffman-encoders/samples.csv").groupby("sample")["extra_percent"]
+    assert (more.min().loc[[100, 1000]] > 1).all()
 
 
 def test_figure_6_and_the_link_of_gradient_dropping() -> None:
