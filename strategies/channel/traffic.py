@@ -20,7 +20,7 @@ from strategies.channel.payload import SAMPLES, USUAL, Kind
 class Downlink:
     """What one client receives. All know the first model, so it is not ``charged``.
 
-    ``side_payloads``: by name (see the module of that name); ``settings``: other settings of the
+    ``side_payloads``: by name (``payload.CHARGES``); ``settings``: other settings of the
     message; ``uplink``: how the client is to encode its update; None: as all clients do;
     ``iterations``: how many local iterations it is to do; 0: as many as the round's settings say;
     ``free``: bits of the payload that are not charged, of a model in parts of which some have not
