@@ -323,14 +323,14 @@ def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_
     ``count``: as ``flops`` of ``priced``.
     """
     runs, by_run = [], dict(list(results.rounds.groupby("run", sort=False)))
-    for refused, why in (
+    for refused, cause in (
         (network.limited, "its battery decides who trains; leave battery out"),
         (network.overlap, "overlap=on moves messages during training; leave overlap out"),
         (network.tree is not None, "edge servers send messages of their own; leave topology out"),
     ):
         if refused:
             raise UsageError(
-                f"--network is {network.name!r}: {why}, or train with it: finished runs have no "
+                f"--network is {network.name!r}: {cause}, or train with it: finished runs have no "
                 "price there"
             )
     if network.lacks_flops and count is None:
@@ -341,9 +341,9 @@ def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_
     for name, cell in results.done.iterrows():
         config, folder = results.configs.get(str(name), {}), results.folders[str(name)]
         rounds = by_run[name]
-        if why := _unpriced(config, cell, rounds, network):
+        if cause := _unpriced(config, cell, rounds, network):
             raise UsageError(
-                f"{folder} {why}; it has no price on another network (without --network it is "
+                f"{folder} {cause}; it has no price on another network (without --network it is "
                 "shown on its own clock)"
             )
         counted = network
