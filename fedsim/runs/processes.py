@@ -22,12 +22,12 @@ from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import cores, own_ram, ram
 from fedsim.ground.sigchld import children_waited
+from fedsim.runs import parallel
 from fedsim.runs.parallel import (
     TRIES,
     Ended,
     ProgressCallback,
     RunSpec,
-    attempt,
     record,
     run_on_ray,
 )
@@ -211,5 +211,5 @@ def _serve(line: Connection) -> None:
     with compiling_told(lambda _: tell(_COMPILES)):
         while (item := line.recv()) is not None:
             name, sent, folder = item
-            attempt(sent.config, folder, Pins(partial(ask, name)))
+            parallel.attempt(sent.config, folder, Pins(partial(ask, name)))
             line.send(None)

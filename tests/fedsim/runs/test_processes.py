@@ -175,7 +175,7 @@ def test_a_process_that_is_lost_while_it_waits_is_no_error_until_it_is_needed() 
     worker = processes._Worker()
     os.kill(worker.pid, signal.SIGKILL)
     worker.process.join()
-    worker.begin([])
+    worker.begin(("a", RunConfig(), Path("a")))
     with pytest.raises(EOFError):
         worker.line.recv()
     worker.item = None
