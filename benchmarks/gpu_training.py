@@ -33,6 +33,7 @@ from fedsim.federation.trial import trial_difference
 from fedsim.tasks.data.images import CropAndFlip, Pixels
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
 from fedsim.tasks.models.cifar import resnet
+from fedsim.tasks.tasklist import LISTED
 from strategies import TrainJob
 
 METHOD = "sbc(0.01)"
@@ -130,8 +131,7 @@ def equal_bits(
     ``names``: of the tasks; None: all.
     """
     lines = ["| task | clients that train together |", "| --- | --- |"]
-    # names with a hyphen are of benchmarks
-    for name in names or [name for name in TASKS if "-" not in name]:
+    for name in names or LISTED:
         task = TASKS[name]
         try:
             tried = task if name == "digits" else of_random_data(task, batch)

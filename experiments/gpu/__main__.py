@@ -22,14 +22,13 @@ import pandas as pd
 import torch
 
 from experiments.common.tables import table, write_csv
-from experiments.gpu.items import ITEMS, Item
-from experiments.gpu.sizing import measured, planned, sized
-from fedsim import Cell, Results, UsageError, load
-from fedsim.ground.errors import DataError
+from fedsim import Cell, DataError, Results, UsageError, load, run_shown
 from fedsim.ground.files import write_text
-from fedsim.settings.cellfile import write_cells
-from fedsim.tasks.data import cifar
+from fedsim.tasks import get_task
 from fedsim.tasks.pack_cifar import pack
+
+from .items import ITEMS, Item
+from .sizing import measured, planned, sized
 
 _LEAVE_SECONDS = 30
 """How long a stopped sweep has to leave its checkpoint."""
@@ -48,7 +47,7 @@ def carry_out(
         milliseconds = measured(item, device, data, out / "steps.csv")
         iterations = planned(item, milliseconds, minutes, folder / "iterations.txt")
         runs = sized(item, iterations, device, data)
-        write_cells([Cell(name, config) for name, config in runs.items()], folder)
+        run_shown([Cell(name, config) for name, config in runs.items()], folder, jobs=0)
         left = until - time.monotonic() - _LEAVE_SECONDS
         if left <= 0 or not swept(folder, left):
             return False
@@ -197,7 +196,8 @@ def _run(items: Sequence[Item], flags: argparse.Namespace) -> int:
     place = torch.device(flags.device)
     if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
         raise UsageError(f"--device is {flags.device!r}: torch sees no such GPU here")
-    images = len(cifar.load_cifar(flags.data and Path(flags.data), False).train_x)
+    folder = Path(flags.data) if flags.data else None
+    images = get_task("cifar_resnet20").load(folder, False).train_count
     done = carry_out(items, flags.minutes, flags.device, flags.data, flags.out)
     frame = summary(items, flags.out, flags.device, images)
     if len(frame):

@@ -6,9 +6,10 @@ from statistics import median
 import pandas as pd
 
 from experiments.common.tables import write_csv
-from experiments.gpu.items import Item
 from fedsim import Evaluation, Keep, RunConfig, run
 from fedsim.ground.files import write_text
+
+from .items import Item
 
 PROBE_ROUNDS, PROBE_DELAY = 6, 10
 SHARE = 0.8

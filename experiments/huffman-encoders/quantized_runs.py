@@ -21,7 +21,6 @@ from compressors import State, compress, derive, parse
 from experiments.common.models import CHAR_LSTM256, WordLSTM
 from fedsim.federation import Batches, build_model
 from fedsim.tasks import Data, Task, dropouts, get_task, reseed
-from fedsim.tasks.optional import torchvision
 
 from .quantized_messages import LIFTS, QUANTIZERS, Recorded, Recording, progress, tapped
 
@@ -84,7 +83,8 @@ def enlarged(name: str) -> nn.Module:
     GoogLeNet has neither auxiliary classifiers nor weights in its batch normalization: so it has
     the parameters of Table 2.
     """
-    models = torchvision("models", name)
+    from torchvision import models  # which the tests install, and users of CIFAR-10
+
     if name == "resnet50":
         return nn.Sequential(nn.Upsample(SIDE, mode="bilinear"), models.resnet50())
     model = models.googlenet(aux_logits=False, init_weights=True)

@@ -89,6 +89,7 @@ OPEN = {
     "fedsim.search",
     "fedsim.show.plot",
     "fedsim.tasks",
+    "fedsim.tasks.pack_cifar",
     "fedsim.ground.units",
 }
 """What an experiment may import of fedsim: its front door, and those of its rooms."""

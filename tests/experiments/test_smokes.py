@@ -25,7 +25,8 @@ FOLDER = ROOT / "experiments"
 
 
 def test_every_folder_is_an_experiment_that_is_listed() -> None:
-    folders = {path.name for path in FOLDER.iterdir() if any(path.glob("*.py"))} - {"common"}
+    """But what all use, and the list that waits for a GPU, which has a command of its own."""
+    folders = {path.name for path in FOLDER.iterdir() if any(path.glob("*.py"))} - {"common", "gpu"}
     assert folders == {row["name"] for row in experiments()} and len(folders) >= 12
 
 

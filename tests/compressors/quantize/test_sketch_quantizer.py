@@ -84,13 +84,6 @@ def test_buckets_hold_equal_numbers() -> None:
     assert int(counts.max()) - int(counts.min()) <= 7  # 32 or so of each sign, of 100 values each
 
 
-def test_the_path_of_other_devices_sorts_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.from_numpy(np.random.default_rng(3).standard_normal(2000).astype(np.float32))
-    payload = compress(parse("sketch"), {"w": x})[0].payload
-    monkeypatch.setattr("compressors.quantize.sketch._sort", lambda v: v.sort().values)
-    assert compress(parse("sketch"), {"w": x})[0].payload == payload
-
-
 def test_wide_alphabets() -> None:
     x = torch.from_numpy(np.random.default_rng(3).standard_normal(50_000).astype(np.float32))
     assert np.array_equal(sent("sketch(65536)", x).numpy(), x.numpy())

@@ -43,8 +43,8 @@ def test_a_client_that_fails_among_others_fails_alone(
     """
     decode, encode = ClientEnd.decode, ClientEnd.encode
 
-    def failing_decode(end: ClientEnd, content: Any, memory: Any) -> Any:
-        delivery = decode(end, content, memory)
+    def failing_decode(end: ClientEnd, *of_message: Any) -> Any:
+        delivery = decode(end, *of_message)
         if delivery.round == 2 and next(told) == 1:
             raise OSError("cannot read")
         return delivery
