@@ -238,10 +238,12 @@ def report(
     repeats: int,
     cases: dict[str, tuple[Case, float]] = CASES,
     left: Callable[[], float] = lambda: 1e9,
+    names: Sequence[str] | None = None,
 ) -> tuple[list[str], list[Target]]:
     """The lines of both tables, and the targets of training.
 
     ``left``: the seconds that there are; a case that would begin with fewer than 20 is left out.
+    ``names``: of the tasks whose bits are compared; None: all.
     """
     place = torch.device(device)
     measured: dict[str, dict[str, float | str]] = {}
@@ -263,7 +265,7 @@ def report(
         values = [column.get(row, "") for column in measured.values()]
         texts = [f"{x:.1f}" if isinstance(x, float) else x for x in values]
         lines.append(f"| {row} | {' | '.join(texts)} |")
-    return [*lines, "", *equal_bits(device)], goals
+    return [*lines, "", *equal_bits(device, names=names)], goals
 
 
 def _share(case: Case) -> float:

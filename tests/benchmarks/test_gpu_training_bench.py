@@ -47,9 +47,8 @@ def test_random_samples_have_the_shape_of_every_task(bench: Any) -> None:
 def test_every_row_is_measured(bench: Any) -> None:
     case = bench.Case("LeNet5", bench.LeNet5, 28, 1, 2, steps=2, batch=4)
     wide = {"augmented": bench.Case("net", bench.grouped_resnet20, 32, 3, 2, 2, 4, augmented=True)}
-    lines, goals = bench.report(
-        "cpu", 1, {"small": (case, 1e9)} | {k: (c, 0) for k, c in wide.items()}
-    )
+    cases = {"small": (case, 1e9)} | {k: (c, 0) for k, c in wide.items()}
+    lines, goals = bench.report("cpu", 1, cases, names=["digits", "mnist_2nn"])
     rows = {line.split(" | ")[0].strip("| "): line for line in lines}
     assert {"a loop in PyTorch", "`torch.func.vmap`", "fedsim, `sbc(0.01)`"} <= rows.keys()
     assert rows["fedsim, training alone, together"].count(".") == 2  # milliseconds of both
