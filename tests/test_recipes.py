@@ -156,7 +156,7 @@ except UsageError as error:
 @pytest.mark.processes
 def test_a_setting_is_spelled_once(tree: Path, do: Do) -> None:
     (tree / "docs" / "make_settings.py").symlink_to(ROOT / "docs" / "make_settings.py")
-    file = tree / "fedsim" / "settings" / "fields.py"
+    file = tree / "fedsim" / "settings" / "groups.py"
     before, here, after = file.read_text(encoding="utf-8").partition("class Training:")
     first = "    batch_size: int | None = setting("
     file.write_text(before + here + after.replace(first, SETTING + first, 1), encoding="utf-8")

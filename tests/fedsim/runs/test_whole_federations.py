@@ -149,7 +149,7 @@ class Federations(RuleBasedStateMachine):
 
     @property
     def end(self) -> Any:
-        return self.federation._server.channel
+        return self.federation._server.strategy.end
 
     @property
     def memories(self) -> Any:
