@@ -193,7 +193,10 @@ def chosen(only: str | None) -> list[Item]:
 def _run(items: Sequence[Item], flags: argparse.Namespace) -> int:
     if not flags.minutes > 0:
         raise UsageError(f"--minutes is {flags.minutes:g}: give a number above 0")
-    place = torch.device(flags.device)
+    try:
+        place = torch.device(flags.device)
+    except RuntimeError as error:
+        raise UsageError(f"--device is {flags.device!r}: give cpu, cuda, cuda:1, ...") from error
     if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
         raise UsageError(f"--device is {flags.device!r}: torch sees no such GPU here")
     folder = Path(flags.data) if flags.data else None

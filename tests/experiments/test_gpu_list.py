@@ -79,6 +79,7 @@ def test_a_part_of_the_images(tmp_path: Path) -> None:
         (["--minutes", "0"], ["--minutes", "0"]),
         (["--pack", "5"], ["--pack", "5", "40"]),
         (["--device", "cuda:99"], ["--device", "cuda:99"]),
+        (["--device", "gpu"], ["--device", "'gpu'", "cuda:1"]),
     ],
 )
 def test_bad_input(
