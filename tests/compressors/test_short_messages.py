@@ -23,6 +23,8 @@ MODELS = 3.0
 """So many times the model's size a decoder may take, unless it has its own number here."""
 
 OWN = {
+    "subset": 4.0,  # which entries were drawn: their places and those of a codec among them
+    "cocktailsgd": 4.0,  # the same
     "sketch": 5.0,  # signs and places of all entries
     "permk": 8.0,  # the order of all entries, in 64 bits each, and its inverse
     "count_sketch": 11.0,  # every entry is read in each of three rows
