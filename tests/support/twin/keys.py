@@ -88,4 +88,4 @@ class FixedPoint:
         seen[places], sent[places] = whole_steps * step * len(x) / count, True
         content = self.modulus * (count + self.weighted)
         header = HEADER + 1 + 32 * (self.fraction < 1)
-        return Message(seen, sent, whole(header + content), content)
+        return Message(seen, sent, whole(header + content), content, self.fraction < 1)
