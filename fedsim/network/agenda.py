@@ -4,12 +4,16 @@ import math
 from heapq import heappop, heappush
 from typing import Any
 
+from fedsim.network.rates import ROUNDED
+
 Record = tuple[Any, ...]
 """A name and its arguments: texts, numbers, and tuples of these."""
 
 
 class Agenda:
     """Records by time; of those at one time, in the order in which they were entered.
+
+    Times that rounding alone separates (``ROUNDED``) are one time: the last of them.
 
     Args:
         now: where the clock begins, in seconds.
@@ -28,6 +32,14 @@ class Agenda:
         >>> again.restore(agenda.state())
         >>> again.next(), again.next(), again.now
         (('ask', 3), ('arrived', 7), 2.0)
+
+        0.3 and 0.1 + 0.2 = 0.30000000000000004 are one time, at which ``last`` comes last:
+
+        >>> again = Agenda()
+        >>> again.last(0.3, "deadline")
+        >>> again.after(0.1 + 0.2, "arrived", 7)
+        >>> again.next(), again.next()
+        (('arrived', 7), ('deadline',))
     """
 
     def __init__(self, now: float = 0.0) -> None:
@@ -61,8 +73,9 @@ class Agenda:
 
     def next(self) -> Record:
         """Takes the next record out, and goes on to its time."""
-        self.now, _, _, record = heappop(self._heap)
-        return record
+        if self._heap[0][0] > self.now:
+            self._advance()
+        return heappop(self._heap)[3]
 
     def state(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -75,8 +88,18 @@ class Agenda:
             (t, late, n, plain_record(record)) for t, late, n, record in values["records"]
         ]
 
+    def _advance(self) -> None:
+        """Goes on to the next time. Records that follow by a rounding are entered again at it."""
+        end, same = self._heap[0][0] * ROUNDED, []
+        while self._heap and self._heap[0][0] <= end:
+            same.append(heappop(self._heap))
+        self.now = same[-1][0]
+        for _, late, number, record in same:
+            heappush(self._heap, (self.now, late, number, record))
+
     def _enter(self, time: float, late: int, record: Record) -> None:
         self._count += 1
+        time = self.now if time <= self.now * ROUNDED else time
         heappush(self._heap, (time, late, self._count, record))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from compressors import derive
 from fedsim.ground.errors import RunFailed, UsageError, parse_call
 from fedsim.network.quantities import quantity
-from fedsim.network.rates import ByClient, Rate, read_rates, steps
+from fedsim.network.rates import ROUNDED, ByClient, Rate, read_rates, steps
 
 _ALLOWED = (
     "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "
@@ -337,6 +337,7 @@ class OnOff:
 
     def _place(self, time: float) -> int:
         """How many changes there were; the first is the beginning."""
+        time *= ROUNDED
         while self._changes[-1] <= time:
             mean = self._means[(len(self._changes) - 1) % 2]
             self._changes.append(self._changes[-1] + self._generator.exponential(mean))

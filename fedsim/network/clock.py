@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsim.network.agenda import Agenda
 from fedsim.network.flows import Flows, Link
-from fedsim.network.rates import Rate
+from fedsim.network.rates import ROUNDED, Rate
 from fedsim.network.spec import Links
 
 Direction = Literal["down", "up"]
@@ -199,9 +199,9 @@ class Clock(Generic[E]):
 
     def to(self, time: float) -> None:
         """Goes on to a time, that which happens at it included."""
-        while self.agenda.next_time <= time:
+        while self.agenda.next_time <= time * ROUNDED:
             self.step()
-        self.agenda.now = time
+        self.agenda.now = max(self.now, time)
 
     def wait(self, exchanges: Collection[E], count: float, until: float = math.inf) -> None:
         """Goes on until so many of these have ended, or to a time.
@@ -210,7 +210,7 @@ class Clock(Generic[E]):
         """
         ahead = {exchange for exchange in exchanges if not exchange.over}
         count -= len(exchanges) - len(ahead)
-        while count > 0 and self.agenda.next_time <= until and self.agenda:
+        while count > 0 and self.agenda.next_time <= until * ROUNDED and self.agenda:
             count -= self.step() in ahead
         self.to(self.now if count <= 0 or until == math.inf else until)
 

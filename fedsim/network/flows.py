@@ -202,7 +202,7 @@ class Flows:
         self._changed = False
         self._begin()
         now, (capacity, until) = self.agenda.now, self._links
-        for link in np.flatnonzero(until <= now):
+        for link in np.flatnonzero(until <= now * ROUNDED):
             rate = self._rates[link]
             capacity[link], until[link] = rate.at(now), rate.next_change(now)
         flow, link = self._takes

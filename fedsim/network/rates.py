@@ -14,8 +14,8 @@ import numpy as np
 from fedsim.ground.errors import UsageError, reason
 
 ROUNDED = 1 + 1e-12
-"""A transfer that lacks so little of its time has ended: after many events sums are rounded, and
-a rest that only rounding has left would wait if its link then has no rate."""
+"""Two times whose quotient is at most this are the same: sums of times are rounded, and rounding
+must not decide which of two events is first, or whether a transfer lacks a rest."""
 
 STUCK = "a link stays at 0 bits per second: its transfer never ends"
 
@@ -88,11 +88,12 @@ class Rate:
         return self.times[step] + (turn * self.period if turn else 0.0)
 
     def _place(self, time: float) -> tuple[int, int]:
-        """The turn and the step of a time, such that `_start` of them is not after it.
+        """The turn and the step of a time: a time that is at the start of a step lies in it.
 
-        The starts are computed as `next_change` computes them: a time at the start of a step lies
-        in that step, even if the division was rounded.
+        The starts are computed as `next_change` computes them, and are after the time by a rounding
+        at most.
         """
+        time *= ROUNDED
         turn = int(time // self.period) if math.isfinite(self.period) else 0
         if math.isfinite(self.period) and self._start(turn + 1, 0) <= time:
             turn += 1

@@ -16,7 +16,7 @@ import pytest
 from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
-from fedsim.network.rates import Rate
+from fedsim.network.rates import ROUNDED, Rate
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
 
@@ -101,9 +101,10 @@ def test_between_two_changes_nothing_changes() -> None:
     for _ in range(200):
         state, after = client.at(now), client.next_change(now)
         assert after > now
-        assert client.at((now + after) / 2) == client.at(math.nextafter(after, 0)) == state
-        assert client.next_change(math.nextafter(after, 0)) == after
-        assert client.at(after) == 1 - state
+        just_before = after / ROUNDED**2
+        assert client.at((now + after) / 2) == client.at(just_before) == state
+        assert client.next_change(just_before) == after
+        assert client.at(after) == client.at(math.nextafter(after, 0)) == 1 - state
         now = after
 
 
