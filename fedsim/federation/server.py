@@ -371,8 +371,7 @@ class Server:
             ahead = max(sent, 1.5 * self._dense)
         if self._last is not None and plan.exceeds(spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
-        limit = plan.stop_at_joules
-        by_energy = limit is not None and self.recorder.joules + joules >= limit
+        by_energy = plan.reaches_energy(self.recorder.joules + joules)
         by_bits = plan.reaches(spent + sent + ahead)
         return self.work.evaluates(number) or by_bits or by_energy or self.schedule.exhausted
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsim.federation.inflight import InFlight
+from fedsim.network.rates import ROUNDED
 from fedsim.network.spec import NetworkSpec
 
 
@@ -29,6 +30,13 @@ class Spending:
         >>> request = InFlight(1, 1, down_bits=100.0, up_bits=4.0, iterations=4)
         >>> spending.charge(request), spending.empty, spending.left  # 4 x 3 J and 4 x 2 J
         (20.0, [1], 1)
+
+        Three times 0.624 J are a battery of 1.872 J, although their floats sum to less:
+
+        >>> network = parse("compute=1s, energy_up=2mJ/bit, battery=1.872J")
+        >>> spending, request = Spending(network, clients=2, seed=0), InFlight(1, 1, up_bits=312.0)
+        >>> [spending.charge(request) for _ in range(3)], spending.empty
+        ([0.624, 0.624, 0.624], [1])
     """
 
     def __init__(self, network: NetworkSpec, clients: int, seed: int) -> None:
@@ -75,6 +83,7 @@ class Spending:
 
     def _empty(self, clients: Iterable[int]) -> None:
         """Notes which of some clients have spent what their battery holds."""
-        empty = {client for client in clients if self.spent[client] >= self.rates.battery[client]}
+        battery = self.rates.battery
+        empty = {client for client in clients if self.spent[client] * ROUNDED >= battery[client]}
         if not empty <= {*self.empty}:
             self.empty[:] = sorted(empty | {*self.empty})

@@ -14,8 +14,8 @@ import numpy as np
 from fedsim.ground.errors import UsageError, reason
 
 ROUNDED = 1 + 1e-12
-"""Two times whose quotient is at most this are the same: sums of times are rounded, and rounding
-must not decide which of two events is first, or whether a transfer lacks a rest."""
+"""Sums of times, joules or bits whose quotient is at most this are the same: rounding must not
+decide which event is first, whether a transfer lacks a rest, or whether a limit is reached."""
 
 STUCK = "a link stays at 0 bits per second: its transfer never ends"
 

@@ -13,6 +13,7 @@ from fedsim.network import spec
 from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import ClientDropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
+from fedsim.network.rates import ROUNDED
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.groups import UNIFORM
 from fedsim.settings.methods import Method, resolve, takes_fraction
@@ -86,12 +87,23 @@ class Plan:
         return after >= self.iterations or before // interval != after // interval
 
     def reaches(self, bits: float) -> bool:
-        """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``."""
-        return self.stop_at_bits is not None and bits >= self.stop_at_bits
+        """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``.
+
+        Example:
+            >>> from fedsim import RunConfig
+            >>> plan = RunConfig(task="digits", stop_at_bits=16).plan
+            >>> plan.reaches(15.999999999999998), plan.reaches(15.9)  # the first: six times 8 / 3
+            (True, False)
+        """
+        return self.stop_at_bits is not None and bits * ROUNDED >= self.stop_at_bits
 
     def exceeds(self, bits: float) -> bool:
         """Whether a client's bits, those of ``budget_of``, are more than ``stop_at_bits``."""
-        return self.stop_at_bits is not None and bits > self.stop_at_bits
+        return self.stop_at_bits is not None and bits > self.stop_at_bits * ROUNDED
+
+    def reaches_energy(self, joules: float) -> bool:
+        """Whether the joules of all clients together have reached ``stop_at_joules``."""
+        return self.stop_at_joules is not None and joules * ROUNDED >= self.stop_at_joules
 
     def ends(self, rounds: int, iteration: int, bits: float, joules: float = 0.0) -> bool:
         """Whether the run is over after so many rounds, local iterations, bits and joules.
@@ -99,8 +111,7 @@ class Plan:
         The bits are a client's (``reaches``), and the joules of all clients together.
         """
         done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
-        limit = self.stop_at_joules
-        return done or self.reaches(bits) or (limit is not None and joules >= limit)
+        return done or self.reaches(bits) or self.reaches_energy(joules)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""

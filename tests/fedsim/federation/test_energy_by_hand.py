@@ -62,11 +62,11 @@ def test_joules_per_operation_and_flops_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_run_ends_with_its_energy(tmp_path: Path) -> None:
-    """Rounds of 0.624 x 2 J: with the second 2.496 J are spent, and that round is scored."""
+    """Rounds of 1.248 J: with the third 3.744 J are spent, as floats 3.7439999999999998."""
     network = f"{LINKS}, compute=1s, energy_up=2mJ/bit"
     more = {"network": network, "evaluate_every": 4}
-    rounds, _ = tables(tmp_path, **more, stop_at_joules="2.4J")
-    assert len(rounds) == 2 and rounds["metric"].notna().tolist() == [False, True]
+    rounds, _ = tables(tmp_path, **more, stop_at_joules="3.744J")
+    assert rounds["metric"].notna().tolist() == [False, False, True]
     assert "stop_at_joules" not in config(network=network).identity()
     with pytest.raises(UsageError, match="--stop-at-joules is 2 .*nothing takes energy"):
         config(network=LINKS, stop_at_joules=2)

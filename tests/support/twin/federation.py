@@ -17,7 +17,7 @@ from tests.support.twin.draws import Draws
 from tests.support.twin.keys import Keys, Pair
 from tests.support.twin.ledger import PARTS, Result, blank
 from tests.support.twin.messages import Message, Method
-from tests.support.twin.network import SAME, Network, call, number
+from tests.support.twin.network import SAME, Network, below, call, number
 from tests.support.twin.orders import Order, Told, controller, cosine
 from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
 from tests.support.twin.samplers import TOLD, Sampler
@@ -114,17 +114,17 @@ class Federation:
         joules = number(str(self.settings.get("stop_at_joules") or "inf"))
         while (
             self.goes_on
-            and sent["up_wire_bits"] < stop
-            and sent["energy_joules"] < joules
+            and below(sent["up_wire_bits"], stop)
+            and below(sent["energy_joules"], joules)
             and not self.exhausted
         ):
             before = sent["up_wire_bits"]
             if not self.round(len(self.result.rounds) + 1):
                 self.result.failed = len(self.result.rounds) + 1
                 break
-            if sent["up_wire_bits"] > stop:  # the round before was the last within them
+            if below(stop, sent["up_wire_bits"]):  # the round before was the last within them
                 scored.add(len(self.result.rounds) - 1)
-            if 2 * sent["up_wire_bits"] - before >= stop:  # with one more message as large
+            if not below(2 * sent["up_wire_bits"] - before, stop):  # with one more message as large
                 scored.add(len(self.result.rounds))
         else:
             self.result.model = self.server.model[:ENTRIES]
@@ -155,7 +155,7 @@ class Federation:
         self.spent[client] += joules
         if client in self.empty:
             return
-        if self.spent[client] >= self.clock.network.joules["battery"][client]:
+        if not below(self.spent[client], self.clock.network.joules["battery"][client]):
             self.empty.append(client)
 
     def steps_of(self, client: int) -> int:

@@ -8,7 +8,7 @@ from tests.support.twin.draws import Draws
 
 UNITS = {"mJ/bit": 1e-3, "mJ/FLOP": 1e-3, "kFLOP/s": 1e3, "FLOP/s": 1.0, "J": 1.0, "W": 1.0}
 UNITS |= {"Gbit": 1e9, "Mbit": 1e6, "kbit": 1e3, "bit": 1.0, "ms": 1e-3, "min": 60.0, "s": 1.0}
-SAME = 1e-12  # of a time: what is nearer is the same moment
+SAME = 1e-12  # of a sum: what is nearer is the same time, or the same amount
 STANDARD = {"up": math.inf, "down": math.inf, "latency": 0.0, "compute": 0.0}
 SPENT = {"energy_up": 0.0, "energy_down": 0.0, "energy_compute": 0.0, "battery": math.inf}
 MULTIPLIED = 2 * 2 * 8  # operations of a sample: forward and backward, 8 weights, times and plus
@@ -20,6 +20,11 @@ def number(text: str) -> float:
         if text.endswith(unit):
             return float(text[: -len(unit)]) * factor
     return float(text)
+
+
+def below(value: float, bound: float) -> bool:
+    """Whether a sum is below a bound by more than its rounding."""
+    return value * (1 + SAME) < bound
 
 
 def call(text: str) -> tuple[str, list[str]]:
