@@ -1,32 +1,113 @@
-"""The in-process engine: a Flower Grid that calls the ClientApp directly.
+"""Grids whose nodes are numbered, and the one that calls the ClientApp in this process.
 
 The same unchanged apps as on Ray, at tens of microseconds per message. Whoever asks for replies
 serves the clients, one after the other, or groups of them that train together.
 """
 
 import copy
+import itertools
 import math
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from flwr.app import Context, Message, MessageType, RecordDict
+from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
 
-from fedsim.engines.numbered_grid import (
-    RUN,
-    NumberedGrid,
-    call_app,
-    failure_reply,
-    too_late,
-    trace_of,
-)
+from compressors.usercode import UserCodeError
+from fedsim.engines import compat
+
+RUN = 1
+"""The number of the one run, as Flower counts runs."""
+
+_NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
+_TOO_LATE = "the round was over before the client's turn came"
 
 AnswerSeveral = Callable[
     [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
 ]
 """Messages and their nodes' contexts -> the place of each, and its reply or its error."""
+
+
+class NumberedGrid(Grid):
+    """Nodes 1 to ``clients``, node i + 1 being client i.
+
+    Messages go out by ``send_and_receive``, each with the next id; nothing is pushed.
+
+    Args:
+        clients: how many there are.
+    """
+
+    def __init__(self, clients: int) -> None:
+        compat.identify(RUN)
+        self._ids, self._count = range(1, clients + 1), itertools.count(1)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The nodes, in the order of their partitions."""
+        return self._ids
+
+    def set_run(self, run: Any) -> None:
+        """Nothing to set: there is one run."""
+
+    @property
+    def run(self) -> Any:
+        """The one run."""
+        return compat.run_of(RUN)
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """A message; ``group_id`` and ``ttl`` mean nothing here."""
+        return Message(content, dst_node_id=dst_node_id, message_type=message_type)
+
+    def close(self) -> None:
+        """Ends what serves the nodes."""
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Refused: there is nothing between the server and its clients that would keep them."""
+        raise RuntimeError("this grid answers at once: use send_and_receive")
+
+
+def failure_reply(message: Message, reason: str) -> Message:
+    """The reply of a client whose app raised."""
+    return Message(Error(code=_RAISED, reason=reason), reply_to=message)
+
+
+def call_app(app: ClientApp, message: Message, context: Context) -> Message:
+    """The app's reply to a message, or its error."""
+    try:
+        reply = app(message, context)
+        if not isinstance(reply, Message):
+            raise TypeError(f"the client app returned {type(reply).__name__}, not a Message")
+        return reply
+    except Exception as error:
+        return failure_reply(message, trace_of(error))
+
+
+def too_late(message: Message) -> Message:
+    """The reply to a message that no worker has begun when its round is over."""
+    return Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message)
+
+
+def reason_of(error: BaseException) -> str:
+    """An error and its type, without the traceback."""
+    if isinstance(error, UserCodeError):
+        return str(error)
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def trace_of(error: BaseException) -> str:
+    """As a failed reply tells it: the traceback, and ``reason_of`` as its end."""
+    frames = traceback.format_exception(error)[: -len(traceback.format_exception_only(error))]
+    return "".join(frames) + reason_of(error)
 
 
 class LocalGrid(NumberedGrid):
@@ -87,7 +168,7 @@ class LocalGrid(NumberedGrid):
     def _groups(self, messages: Sequence[Message]) -> list[Sequence[Message]]:
         """Names the messages; returns those that are answered together."""
         for message in messages:
-            self.name(message)
+            compat.name(message, f"message-{next(self._count)}")
         train = [m for m in messages if m.metadata.message_type == MessageType.TRAIN]
         others = [[m] for m in messages if m.metadata.message_type != MessageType.TRAIN]
         starts = range(0, len(train), self._at_once)
@@ -99,7 +180,14 @@ class LocalGrid(NumberedGrid):
         Messages and contexts are copies, as of a message to another process: stock strategies
         share one record between messages.
         """
-        contexts = [*map(self._handed_over, messages)]
+        contexts = list[Context]()
+        for message in messages:
+            message.content, number = message.content.copy(), message.metadata.dst_node_id
+            if number in self._contexts:
+                contexts.append(copy.deepcopy(self._contexts[number]))
+            else:
+                node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
+                contexts.append(Context(RUN, number, node, RecordDict(), {}))
         answers = dict[int, Message]()
         if self._answer_several is None or len(messages) == 1:
             for i, message in enumerate(messages):
@@ -114,15 +202,7 @@ class LocalGrid(NumberedGrid):
                 for i in {*range(len(messages))} - answers.keys():
                     answers[i] = failure_reply(messages[i], trace_of(error))
         for i, reply in answers.items():
-            node = messages[i].metadata.dst_node_id
-            if (contexts[i].state or node in self._contexts) and reply.has_content():
-                self._contexts[node] = contexts[i]
+            number = messages[i].metadata.dst_node_id
+            if (contexts[i].state or number in self._contexts) and reply.has_content():
+                self._contexts[number] = contexts[i]
         return [*answers.values()]
-
-    def _handed_over(self, message: Message) -> Context:
-        """The context of the message's node."""
-        message.content, number = message.content.copy(), message.metadata.dst_node_id
-        if number in self._contexts:
-            return copy.deepcopy(self._contexts[number])
-        node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
-        return Context(RUN, number, node, RecordDict(), {})

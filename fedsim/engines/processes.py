@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fedsim.engines import heap
 from fedsim.engines.flowerlog import flower_quiet
-from fedsim.engines.numbered_grid import reason_of
+from fedsim.engines.local import reason_of
 from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told

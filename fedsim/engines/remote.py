@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.numbered_grid import (
+from fedsim.engines.local import (
     RUN,
     NumberedGrid,
     call_app,
@@ -208,7 +208,7 @@ class RemoteGrid(NumberedGrid):
         until = None if timeout is None else time.monotonic() + timeout
         in_flight = dict[str, Message]()
         for message in messages:
-            self.name(message)
+            compat.name(message, f"message-{next(self._count)}")
             in_flight[message.metadata.message_id] = message
             if message.metadata.message_type == MessageType.TRAIN:
                 self._waiting.append(message)

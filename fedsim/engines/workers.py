@@ -17,7 +17,7 @@ from torch import Tensor
 
 from compressors import State
 from fedsim.engines import cluster
-from fedsim.engines.numbered_grid import reason_of
+from fedsim.engines.local import reason_of
 from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients, RemoteGrid, States
 from fedsim.ground.errors import RunFailed, UsageError
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from flwr.app import Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
-from fedsim.engines.numbered_grid import NumberedGrid
+from fedsim.engines import compat
+from fedsim.engines.local import NumberedGrid
 from fedsim.federation.rounds import recipient_of
 from fedsim.runs.replies import Moment, Reply, number_of
 from fedsim.runs.verify.clientreplies import Replies
@@ -37,7 +38,7 @@ class StoredGrid(NumberedGrid):
         """The replies that came in their round, in the order of the messages."""
         messages = list(messages)
         for message in messages:  # all of them, before the first reply is there
-            self.name(message)
+            compat.name(message, f"message-{next(self._count)}")
         if messages and messages[0].metadata.message_type == QUERY:
             yield from map(_who, messages)
             return

@@ -102,7 +102,7 @@ def test_an_error_of_no_client_ends_the_run(
     def refused(*_: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(LocalGrid, "_handed_over", refused)
+    monkeypatch.setattr(LocalGrid, "_serve", refused)
     with pytest.raises(MemoryError, match="no room"):
         run(RunConfig.of(task=make_task().name, temporal=1, iterations=1, timeout=20))
 
