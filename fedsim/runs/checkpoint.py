@@ -28,6 +28,7 @@ from compressors import State
 from compressors.whole.memory import nest, unnest
 from fedsim.federation.client_memory import MemorySnapshot, read_snapshot
 from fedsim.federation.slots import NAME, Slot, size
+from fedsim.ground.columns import Rows, rows_of
 from fedsim.ground.errors import reason
 from fedsim.ground.files import (
     FILES,
@@ -39,7 +40,6 @@ from fedsim.ground.files import (
     write_sealed,
     write_text,
 )
-from fedsim.runs.rows import Rows, rows_of
 
 _PREFIX, _GONE_ON = "checkpoint-", ".gone-on"
 END = "final"

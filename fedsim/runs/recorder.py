@@ -15,7 +15,7 @@ from compressors.usercode import encodable
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.server import Server
-from fedsim.ground.columns import row_of, typed
+from fedsim.ground.columns import Rows, row_of, typed
 from fedsim.ground.errors import without_home, writing
 from fedsim.ground.files import write_bytes, write_parquet
 from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
@@ -23,7 +23,6 @@ from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.replies import RecordingGrid, ReplyStore
-from fedsim.runs.rows import Rows
 from fedsim.runs.totals import failed
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
@@ -189,7 +188,7 @@ class RunRecords:
         server: Server,
     ) -> None:
         """See ``Recorder.round``."""
-        self.rows.append(row)
+        self.rows.extend([row])
         follower_row = self._for_follower(row)
         follower_row["last"] = follower_row["last"] or server.schedule.exhausted
         self.client_rows.extend(clients)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim.runs.rows import Rows, rows_of
+from fedsim.ground.columns import Rows, rows_of
 
 NAN = float("nan")
 KINDS: dict[str, list[Any]] = {
@@ -60,7 +60,7 @@ def test_rows_come_back_and_make_the_table_of_dictionaries(count: int) -> None:
 def test_a_copy_goes_on_alone_and_no_rows_are_no_table() -> None:
     first = Rows(made(700, seed=1))
     second = Rows(first)
-    second.append({"row": 700})
+    second.extend([{"row": 700}])
     assert len(first) == 700 and len(second) == 701 and repr(first[699]) == repr(second[699])
     pd.testing.assert_frame_equal(Rows().frame(), pd.DataFrame([]))
     with pytest.raises(IndexError):
