@@ -15,6 +15,7 @@ from torch import Tensor
 from compressors import State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from compressors.whole.memory import nest, unnest
+from fedsim.federation.batches import evenly_spread
 from fedsim.federation.client import RULE
 from fedsim.federation.client_memory import Memories, unpack_memory
 from fedsim.federation.device import device_of, enough
@@ -86,7 +87,6 @@ def _names(scores: Sequence[Score]) -> list[str]:
 def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> list[Score]:
     """The scores of weights on the held-out samples, and on each part of the training samples."""
     data = trainer.data
-    chosen = evenly_spread(data.test_count, trainer.config.evaluation.test_samples)
 
     def scored(seeds: bool) -> list[Score]:
         seed = partial(derive, trainer.config.seed, "evaluate")
@@ -95,11 +95,12 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
             for name, p in trainer.parameters.items():
                 p.copy_(values[name])
             trainer.model.eval()
-            return [_score(trainer, data.read_test, chosen, device_of(data.test_x))] + [
-                _score(trainer, data.read_train, torch.from_numpy(part), device_of(data.train_x))
-                for part in parts
-                if len(part)
-            ]
+            scores = [_score(trainer, data.read_test, trainer.scored_samples)]
+            for part in parts:
+                if len(part):  # the numbers go where the samples lie once, and nothing waits
+                    chosen = send(torch.from_numpy(part), device_of(data.train_x))
+                    scores.append(_score(trainer, data.read_train, chosen))
+            return scores
 
     with enough(trainer.device), trainer.products():
         return trainer.watch.call(scored)
@@ -138,15 +139,9 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
         return trainer.watch.call(computed)
 
 
-def _score(
-    trainer: Trainer,
-    read: Callable[[Tensor], tuple[Tree, Tree]],
-    chosen: Tensor,
-    lie: torch.device,
-) -> Score:
+def _score(trainer: Trainer, read: Callable[[Tensor], tuple[Tree, Tree]], chosen: Tensor) -> Score:
     """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
-    chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
     sums, loss = dict[str, Any](), "loss of the batches"  # which is no name of a score
     for index in chosen.split(task.evaluation_batch):
         x, y = read(index)
@@ -181,19 +176,6 @@ def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScor
         return ClientScores(nan, nan, nan)
     worst = sorted(metrics, reverse=not higher_is_better)[: max(1, len(metrics) // 10)]
     return ClientScores(fmean(metrics), fmean(worst), pstdev(metrics))
-
-
-def evenly_spread(total: int, count: int | None) -> Tensor:
-    """``count`` of the numbers below ``total``, evenly spread (None: all of them), int64.
-
-    Held-out samples may be in the order of their classes; the first ones would not do.
-
-    Example:
-        >>> evenly_spread(10, 4).tolist(), evenly_spread(3, None).tolist()
-        ([0, 2, 5, 7], [0, 1, 2])
-    """
-    count = min(count or total, total)
-    return torch.arange(count) * total // count
 
 
 _BUFFERS, _ITERATIONS = "buffers", "iterations"

@@ -18,10 +18,11 @@ from torch.nn import Parameter
 from torch.optim import Optimizer, SparseAdam
 
 from compressors import Compressor, State, Tensors, derive
+from compressors.kernels.gpu.layout import send
 from compressors.whole.masking import ALL, masking
-from fedsim.federation.batches import Batches
+from fedsim.federation.batches import Batches, evenly_spread
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.device import enough, looked_into, products, repeatable, resident
+from fedsim.federation.device import device_of, enough, looked_into, products, repeatable, resident
 from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.ledger import digest_of_model
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -236,6 +237,12 @@ class Trainer:
 
         with enough(self.device), self.products():
             return self.watch.call(local)
+
+    @cached_property
+    def scored_samples(self) -> Tensor:
+        """The numbers of the held-out samples that are scored, int64 (N,), where these lie."""
+        chosen = evenly_spread(self.data.test_count, self.config.evaluation.test_samples)
+        return send(chosen, device_of(self.data.test_x))
 
     @cached_property
     def line(self) -> Line:

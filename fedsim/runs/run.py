@@ -23,7 +23,6 @@ from fedsim.federation.branches import forget_clients
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
-from fedsim.federation.evaluation import evenly_spread
 from fedsim.federation.server import Server
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trainer import entries as trained_entries
@@ -348,9 +347,7 @@ def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
-        "scored_samples": len(
-            evenly_spread(trainer.data.test_count, config.evaluation.test_samples)
-        ),
+        "scored_samples": len(trainer.scored_samples),
         TRAINED: trained_settings(config, trainer.parameters.values()),
     }
 

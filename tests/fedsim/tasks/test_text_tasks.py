@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedsim import Data, DataError, Evaluation, RunConfig
+from fedsim.federation.batches import evenly_spread
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.evaluation import evaluate, evenly_spread
+from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import chars, get_task, words
 from fedsim.tasks.models import text
