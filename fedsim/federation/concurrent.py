@@ -43,7 +43,7 @@ class Concurrent(Schedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.clock.trained = self.trained
-        self.framing, self.agenda = self.spec.framing, self.clock.agenda
+        self.framing = self.spec.framing
         self.clock.handlers |= {
             "ask": self.begin,
             "next": self.ask_next,

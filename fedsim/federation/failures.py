@@ -108,11 +108,13 @@ def largest_update(traffic: RoundTraffic, far: float = 0.0) -> str:
 
     Empty where none came, and where it is not above ``far`` times the median of the others' norms.
     """
+    if far and len(traffic.uplinks) < 2:  # an update that has none to compare it with
+        return ""
     norms = sorted(((up.size, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
     if not norms:
         return ""
     (largest, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
-    if far and not (others and largest > far * median(others)):
+    if far and not largest > far * median(others):
         return ""
     compared = f" (the others' at most {others[-1]:.3g})" if others else ""
     return (

@@ -21,6 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
+from compressors import Tensors
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
 from fedsim.federation.slots import bytes_of
@@ -81,8 +82,8 @@ def bits_of_each(row: Mapping[str, Any], of: str) -> float:
         >>> bits_of_each(row, "up"), bits_of_each(row, "total")
         (40.0, 70.0)
     """
-    up = of_each(row["up_wire_bits"], row["clients"])
-    return up if of == "up" else up + of_each(row["down_wire_bits"], receivers(row))
+    up: float = row["up_wire_bits"] / max(1, row["clients"])
+    return up if of == "up" else up + row["down_wire_bits"] / max(1, receivers(row))
 
 
 def charged_bits(message: Downlink | Uplink) -> int:
@@ -165,8 +166,8 @@ def client_books(traffic: RoundTraffic) -> dict[int, ClientBooks]:
             up_wire_bits=charged_bits(up) if up else 0,
             up_content_bits=8 * len(up.payload) - up.spans["header"] if up else 0,
             down_wire_bits=sum(map(charged_bits, sent)),
-            **_side_bits(side_up, ups),
-            **_side_bits(side_down, sent),
+            **(_side_bits(side_up, ups) if side_up else {}),
+            **(_side_bits(side_down, sent) if side_down else {}),
             # the reply that is used, and the call for the message, which a late one has not
             up_message_bits=8 * (answer.up + request.up) if key in wire.used else 0,
             # the message, of the initial model only the framing, and the answer to its reply
@@ -262,10 +263,11 @@ def count_failures(traffic: RoundTraffic) -> FailedReplies:
     comes, and its failure where it was asked for. The reasons have late updates that could not be
     applied (``RoundTraffic.refused``).
     """
-    ups = traffic.uplinks.values()
+    ups, failures = traffic.uplinks.values(), [*traffic.failures.values()]
+    failures += traffic.refused.values()
     return FailedReplies(
         failures=len(traffic.failures),
-        failure_reasons=reasons([*traffic.failures.values(), *traffic.refused.values()]),
+        failure_reasons=reasons(failures) if failures else "",
         failed_up_bits=sum(traffic.failed_bits.values()),
         absent=len({*traffic.failures} - {*traffic.downlinks}),
         returned=sum([up.returned for up in ups]),
@@ -273,17 +275,21 @@ def count_failures(traffic: RoundTraffic) -> FailedReplies:
     )
 
 
-def layer_records(traffic: RoundTraffic) -> list[LayerRecord]:
+def layer_records(traffic: RoundTraffic, template: Tensors) -> list[LayerRecord]:
     """One per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
     Empty where no client of the round says what it sent, and where messages are sums of entries.
+
+    Args:
+        traffic: of the round.
+        template: of the clients' updates.
     """
     counted = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
         LayerRecord(
             round=traffic.round,
             tensor=name,
-            entries=counted[0].update[name].numel(),
+            entries=template[name].numel(),
             sent=sum(up.sent[name] for up in counted) / len(counted),
         )
         for name in (counted[0].sent if counted else ())

@@ -6,6 +6,7 @@ For a controller: its observations, and the orders that follow from its actions.
 import copy
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -140,30 +141,21 @@ class Fixed:
         """Ends a row of an asynchronous server, whose updates had these works."""
         self.steps = self.plan.local_iterations(number)
 
-    def learn(
-        self,
-        row: Mapping[str, Any],
-        traffic: RoundTraffic,
-        weights: Mapping[str, Tensor],
-        updates: Mapping[int, Update],
-    ) -> None:
-        """Takes in a finished round: its row, its traffic, the model after, and its updates."""
 
-    def book(
-        self, clients: Sequence[ClientRecord], works: Sequence[Work | None]
-    ) -> RoundOrders | None:
+class Individual(Fixed):
+    """n, or n and p, of each client: ``work_of`` returns what a client of the round does."""
+
+    @abstractmethod
+    def book(self, clients: Sequence[ClientRecord], works: Sequence[Work | None]) -> RoundOrders:
         """The columns of a round's record on its clients' work, and those of their records.
-
-        None where nothing was ordered, and the records stay as they are.
 
         Args:
             clients: their records, of which the orders are set.
             works: of each; None: it was neither asked nor its update used.
         """
-        return None
 
 
-class Epochs(Fixed):
+class Epochs(Individual):
     """E epochs of each client's own samples, or so many seconds: n is another for each client.
 
     Messages have n in a setting that they have in every run, so nothing is charged for it.
@@ -199,7 +191,7 @@ class Epochs(Fixed):
         return RoundOrders(used_iterations=_used_iterations(clients))
 
 
-class Controlled(Fixed):
+class Controlled(Individual):
     """A run's controller at work; the ``ordering`` of the run's strategy.
 
     Args:
@@ -348,6 +340,7 @@ class Controlled(Fixed):
         weights: Mapping[str, Tensor],
         updates: Mapping[int, Update],
     ) -> None:
+        """Takes in a finished round: its row, its traffic, the model after, and its updates."""
         facts, receivers = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])

@@ -18,6 +18,7 @@ from fedsim.federation import inflight, ledger
 from fedsim.federation.evaluation import local_loss
 from fedsim.federation.failures import LATE
 from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
+from fedsim.federation.local_steps import Individual
 from fedsim.federation.sampling import NUMBER_BITS
 from fedsim.federation.schedule import Schedule
 from fedsim.federation.updates import RoundUpdates, Update
@@ -64,7 +65,7 @@ class Rounds(Schedule):
         if (sampling := self.sampling) is not None:
             sampling.score = self._local_losses
             self.strategy.draws = lambda number, among, count: sampling.draw(
-                number, number, among, count, self.clock.now
+                number, number, among, count, self.agenda.now
             )
 
     def open(self, grid: Grid) -> None:
@@ -77,8 +78,9 @@ class Rounds(Schedule):
 
     def collect(self, number: int, done: int) -> RoundUpdates:
         """One round, when enough clients are there; the strategy hears who they are."""
-        self.number, self.start = number, self.clock.now
-        self.works, self._delivered, self.joules = self.late, {}, {}
+        self.number, self.start = number, self.agenda.now
+        self._delivered, self.joules = {}, {}
+        self.works = self.late if self.clock.exchanges else {}
         if self._selects or self.depleted:
             self.strategy.among = self._free()
         if self.sampling is not None and number == 1:
@@ -86,7 +88,7 @@ class Rounds(Schedule):
                 self.spend(message)
         end = self.strategy.end
         before = end.version
-        settings = self.work.begin(number, self.clock.now, done)
+        settings = self.work.begin(number, self.agenda.now, done)
         messages = self.strategy.ask(number, settings, self.grid)
         self.traffic = end.traffic
         if self.timed:
@@ -169,7 +171,7 @@ class Rounds(Schedule):
     def _free(self) -> Sequence[int] | np.ndarray:
         """Goes on until enough clients are there; those that can be asked then."""
         while True:
-            now = self.clock.now
+            now = self.agenda.now
             if self.presence is None:
                 out = {*self._busy(now), *self.depleted}
                 free: Sequence[int] | np.ndarray = Without(self.plan.clients, out)
@@ -208,7 +210,7 @@ class Rounds(Schedule):
         for exchange in exchanges:
             self.spend(exchange)
         coming = [exchange for exchange in exchanges if exchange.until == "arrived"]
-        limit = math.inf if rules.deadline is None else clock.now + rules.deadline
+        limit = math.inf if rules.deadline is None else self.agenda.now + rules.deadline
         late = [*self.late.values()]
         self.works |= {exchange.client: exchange for exchange in exchanges}
         clock.hops = self._hops()
@@ -266,7 +268,7 @@ class Rounds(Schedule):
         """
         tree, edges, traffic = self.spec.tree, self.traffic.edges, self.traffic
         if tree is not None and edges is not None:
-            ends = [self.clock.now]
+            ends = [self.agenda.now]
             for group, payload in edges.payloads.items():
                 arrivals = [
                     work.ended_at
@@ -277,7 +279,7 @@ class Rounds(Schedule):
             self.clock.to(max(ends))
         if self.spec.coding and not self._relays:
             spent = traffic.decode_seconds + traffic.downlink_seconds
-            self.clock.to(self.clock.now + self.spec.coding * spent)
+            self.clock.to(self.agenda.now + self.spec.coding * spent)
 
     def _exchange(self, client: int, reply: Message | None) -> InFlight:
         """What a client does in this round; one whose reply is an error sends no update."""
@@ -309,30 +311,33 @@ class Rounds(Schedule):
         return exchange
 
     def row(self) -> RoundUpdates:
-        """The round; the parts of its time are means over the clients that are used."""
-        updates = {client: self._update(client) for client in ledger.booked(self.traffic)}
-        row = RoundUpdates(self.traffic, updates, sum(self.joules.values()))
+        """The round; the parts of its time are means over the clients that are used.
+
+        NaN are the parts of a client that was not asked.
+        """
+        traffic, now, updates = self.traffic, self.agenda.now, dict[int, Update]()
+        messages = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
+        individual = isinstance(self.work, Individual)
+        for client in ledger.booked(traffic):
+            work, parts, seconds, timing = None, [math.nan] * len(PARTS), None, ClientTiming()
+            if (exchange := self.works.get(client)) is not None:
+                parts = exchange.parts(self.start, now).tolist()
+                seconds = exchange.ended_at - exchange.sent_at if exchange.over else None
+            if self.counts:
+                up = traffic.uplinks.get(client)
+                timing.late = int(up is not None and up.earlier_round > 0)
+            if self.timed:
+                timing.parts = TimeParts(*parts)
+            if individual and any(client in x for x in messages):
+                work = self.work.work_of(client)
+            joules = self.joules.get(client, 0.0)
+            updates[client] = Update(client, work, parts, seconds, timing, joules)
+        row = RoundUpdates(traffic, updates, sum(self.joules.values()))
         if self.counts:
             row.timing.late = sum(x.timing.late or 0 for x in updates.values())
         if self.timed:
-            row.times(self.start, self.clock.now)
+            row.times(self.start, now)
         return row
-
-    def _update(self, client: int) -> Update:
-        """A client's part in the round; NaN are the parts of one that was not asked."""
-        exchange, up = self.works.get(client), self.traffic.uplinks.get(client)
-        parts, seconds, timing = [math.nan] * len(PARTS), None, ClientTiming()
-        if exchange is not None:
-            parts = exchange.parts(self.start, self.clock.now).tolist()
-            seconds = exchange.ended_at - exchange.sent_at if exchange.over else None
-        if self.counts:
-            timing.late = int(up is not None and up.earlier_round > 0)
-        if self.timed:
-            timing.parts = TimeParts(*parts)
-        traffic, joules = self.traffic, self.joules.get(client, 0.0)
-        messages = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
-        work = self.work.work_of(client) if any(client in x for x in messages) else None
-        return Update(client, work, parts, seconds, timing, joules)
 
 
 def _seconds(reply: Message, of: str) -> float:

@@ -7,8 +7,7 @@ when a run cannot be trusted.
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from math import nan
@@ -26,7 +25,7 @@ from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.evaluation import evaluate, evaluate_each
 from fedsim.federation.failures import FAR, largest_update, suspect
 from fedsim.federation.flops import count_flops
-from fedsim.federation.local_steps import Controlled, Epochs, Fixed, client_steps
+from fedsim.federation.local_steps import Controlled, Epochs, Fixed, Individual, client_steps
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.rounds import Rounds
 from fedsim.federation.sampling import Sampling
@@ -61,6 +60,9 @@ from strategies.channel.packing import Stored
 from strategies.channel.server_end import KINDS
 from strategies.server.edges import EdgeServers
 
+_ENDING = TooFewReplies, TimeoutError, AccumulatorOverflow, UpdateError
+"""Errors of a round after which a run cannot go on."""
+
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
 SCHEDULES: dict[str, type[Schedule]] = {
@@ -80,7 +82,8 @@ class Recorder(Protocol):
         joules: what all clients together have spent so far, of which ``--stop-at-joules`` is a
             limit.
         sim_seconds: the simulated time at which the run goes on.
-        used_iterations: local iterations behind used updates so far: the sum of the rounds' means.
+        used_iterations: local iterations behind used updates so far, the sum of the rounds' means,
+            where clients do unlike numbers of them.
         states: the clients' memory; None where it is at their nodes.
         ended: whether the last round was the last by the run's rounds, bits or joules.
         scored: whether the model of the last round was scored; True before the first round.
@@ -134,6 +137,7 @@ class Server:
     Attributes:
         initial: what all know before the first round.
         own_models: whether clients' models are others than the server's.
+        exhausted: whether too few clients have energy left for another round.
 
     Raises ``RunFailed`` from ``main`` where too few clients reply, a switch's sum overflows or a
     weight is not finite.
@@ -178,7 +182,8 @@ class Server:
         )
         self._dense = 64.0 * entries  # bits, both ways
         self.own_models = evaluation.differ(trainer, self.initial)
-        self._last: Scored | None = None  # the model of the last round
+        self.exhausted = False
+        self._last: Scored | None = None  # the model of the last round, where it may be scored yet
         self._far = ""  # who sent an update in the round before that is far from the others'
 
     def state(self) -> tuple[State, dict[str, Any]]:
@@ -216,16 +221,20 @@ class Server:
     def open(self, grid: Grid) -> None:
         """Goes on from where the recorder is, over ``grid``."""
         self.strategy.open(self.initial)
-        with self.failing(self.recorder.rounds_done + 1):
+        try:
             self.schedule.open(grid)
+        except _ENDING as error:
+            raise self._failed(error, self.recorder.rounds_done + 1) from error
         self.recorder.resume(self)
-        self._hold()
+        self.exhausted = self.spending is not None and self.schedule.exhausted
+        if self.plan.stop_at_bits is not None:
+            self._hold()
         self.work.resumed(self.strategy.end.weights)
 
     @property
     def done(self) -> bool:
         """Whether the run is over."""
-        return self.recorder.ended or self.schedule.exhausted
+        return self.recorder.ended or self.exhausted
 
     def _may_score(self, number: int) -> bool:
         """Whether the model is scored after a round: as planned, or since its bits may end the run.
@@ -245,8 +254,10 @@ class Server:
     def step(self) -> dict[str, Any]:
         """One round, or as many updates as make one; returns its row."""
         number, start = self.recorder.rounds_done + 1, time.perf_counter()
-        with self.failing(number):
+        try:
             row = self.schedule.collect(number, self.recorder.iterations_done)
+        except _ENDING as error:
+            raise self._failed(error, number) from error
         return self.book(row, number, start)
 
     @property
@@ -257,21 +268,17 @@ class Server:
         tensors = self.trainer.frozen | moved | dict(self._buffers)
         return {name: x.contiguous().cpu() for name, x in tensors.items()}
 
-    @contextmanager
-    def failing(self, number: int) -> Iterator[None]:
-        """Makes errors that end a run ``RunFailed``.
+    def _failed(self, error: Exception, number: int) -> RunFailed:
+        """An error of ``_ENDING`` in a round as the one that is raised.
 
-        The error names the client of the largest update, where that may be why.
+        It names the client of the largest update, where that may be why.
         """
-        try:
-            yield
-        except TooFewReplies as error:
-            raise RunFailed(f"{error}{self._far}") from error
-        except (TimeoutError, AccumulatorOverflow) as error:
-            raise RunFailed(str(error)) from error
-        except UpdateError as error:  # of the server's own: clients' are failed replies
+        if isinstance(error, TooFewReplies):
+            return RunFailed(f"{error}{self._far}")
+        if isinstance(error, UpdateError):  # of the server's own: clients' are failed replies
             whose = largest_update(self.strategy.end.traffic)
-            raise RunFailed(f"round {number}, global update: {error}{whose}") from error
+            return RunFailed(f"round {number}, global update: {error}{whose}")
+        return RunFailed(str(error))
 
     def book(self, round_updates: RoundUpdates, number: int, start: float) -> dict[str, Any]:
         """Scores the model where it is time, and writes the round's row; returns the row.
@@ -298,8 +305,8 @@ class Server:
         bits = ledger.bits_of_round(traffic, books, sampler_bits)
         updates = round_updates.updates
         joules = round_updates.joules if self.spending is not None else None
-        evaluated = self._evaluates(number, bits, failed, len(traffic.uplinks), joules or 0.0)
-        if evaluated:
+        self.exhausted = self.spending is not None and self.schedule.exhausted
+        if self._evaluates(number, bits, failed, len(traffic.uplinks), joules or 0.0):
             score = self._score(self._to_score(done + steps))
         else:
             local = self.config.evaluation.clients is not None
@@ -313,7 +320,9 @@ class Server:
             )
             for key, update in updates.items()
         ]
-        orders = self.work.book(records, [update.work for update in updates.values()])
+        orders = None
+        if isinstance(self.work, Individual):
+            orders = self.work.book(records, [update.work for update in updates.values()])
         rows = [*map(row_of, records)]
         if self.plan.by_client and orders is not None:  # clients do unlike numbers of them
             used = self.recorder.used_iterations + orders.used_iterations
@@ -333,11 +342,13 @@ class Server:
             energy_joules=joules, digest_payloads=ledger.digest_of_rows(rows),
             digest_model=ledger.digest_of_model(self.model),
         ))  # fmt: skip
-        self.work.learn(row, traffic, end.weights, updates)
+        if isinstance(self.work, Controlled):
+            self.work.learn(row, traffic, end.weights, updates)
         if self.sampling is not None:
             self.sampling.learn(number, traffic, updates)
         self.recorder.round(row, rows, traffic, self)
-        self._hold()
+        if self.plan.stop_at_bits is not None:
+            self._hold()
         return row
 
     def _evaluates(
@@ -357,7 +368,11 @@ class Server:
             clients: how many are used.
             joules: what its clients have spent.
         """
-        plan, spent = self.plan, self.recorder.spent
+        plan, spent, limit = self.plan, self.recorder.spent, self.plan.stop_at_joules
+        by_energy = limit is not None and self.recorder.joules + joules >= limit
+        due = self.work.evaluates(number) or by_energy or self.exhausted
+        if plan.stop_at_bits is None:
+            return due
         counted = {
             "clients": clients,
             "failures": failed.failures,
@@ -372,8 +387,7 @@ class Server:
         if self._last is not None and plan.exceeds(spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
         by_energy = plan.reaches_energy(self.recorder.joules + joules)
-        by_bits = plan.reaches(spent + sent + ahead)
-        return self.work.evaluates(number) or by_bits or by_energy or self.schedule.exhausted
+        by_bits or plan.reaches(spent + sent + ahead)
 
     @property
     def _buffers(self) -> Tensors:
@@ -398,7 +412,7 @@ class Server:
 
     def _hold(self) -> None:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
-        waits = self.plan.stop_at_bits is not None and not self.recorder.scored
+        waits = not self.recorder.scored
         self._last = self._to_score(self.recorder.iterations_done) if waits else None
 
 

@@ -106,6 +106,9 @@ class Folder:
         """
         interval, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        due = always or (late if interval is None else number % interval == 0)
+        if not (traffic.traces or keeps or (due and memory is not None)):
+            return
         with writing(self.path):
             if traffic.traces:
                 self.errors(number, traffic)
@@ -128,7 +131,6 @@ class Folder:
                         write_bytes(folder / name, down.side_payloads[BUFFERS])
             if keeps:
                 self.replies.keep(traffic)
-            due = always or (late if interval is None else number % interval == 0)
             if memory is not None and due:
                 self.save(memory())
 
@@ -190,10 +192,10 @@ class RunRecords:
         """See ``Recorder.round``."""
         self.rows.extend([row])
         follower_row = self._for_follower(row)
-        follower_row["last"] = follower_row["last"] or server.schedule.exhausted
+        follower_row["last"] = follower_row["last"] or server.exhausted
         self.client_rows.extend(clients)
         if self.scored:  # rows per tensor and round would outgrow the rest
-            self.layer_rows.extend(map(row_of, ledger.layer_records(traffic)))
+            self.layer_rows.extend(map(row_of, ledger.layer_records(traffic, server.initial)))
         if self.folder is not None:  # a finished run needs no checkpoint
             ends = self.states is None or follower_row["last"]
             memory = None if ends else partial(self.memory, server)
@@ -218,7 +220,8 @@ class RunRecords:
         self.up_bits += ledger.bits_of_each(row, "up")
         self.total_bits += ledger.bits_of_each(row, "total")
         self.spent = self.up_bits if plan.budget_of == "up" else self.total_bits
-        self.used_iterations += ledger.used_iterations(row)
+        if plan.by_client:
+            self.used_iterations += ledger.used_iterations(row)
         self.joules += row.get("energy_joules", 0.0)
         self.ended = plan.ends(row["round"], row["iteration"], self.spent, self.joules)
         return row | {"up_bits": self.up_bits, "spent": self.spent, "last": self.ended}

@@ -78,8 +78,8 @@ class Plan:
 
     def evaluates(self, round_number: int) -> bool:
         """Whether the server scores its model after that round, each of ``temporal``."""
-        done = self.iterations_after(round_number)
-        return self.evaluates_between(self.iterations_after(round_number - 1), done)
+        last = round_number * self.temporal >= self.iterations
+        return last or round_number % self.evaluate_every == 0
 
     def evaluates_between(self, before: int, after: int) -> bool:
         """Whether the server scores its model after a round between these local iterations."""
@@ -111,7 +111,8 @@ class Plan:
         The bits are a client's (``reaches``), and the joules of all clients together.
         """
         done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
-        return done or self.reaches(bits) or self.reaches_energy(joules)
+        return done bits), (self.stop_at_joules, joules)
+        return done or self.reaches_energy(joules)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""

@@ -157,7 +157,7 @@ def check(strategy: ChannelStrategy, why: str) -> None:
     assert ledger.count_failures(traffic).failures == int(bool(why))
     books = ledger.client_books(traffic)
     assert [own.up_sent for own in books.values()].count(2) == len(traffic.uplinks)
-    assert ledger.layer_records(traffic) == [LayerRecord(1, "w", 2, 2.0)]
+    assert ledger.layer_records(traffic, channel.weights) == [LayerRecord(1, "w", 2, 2.0)]
     assert any(math.isfinite(own.train_loss) for own in books.values())
     assert all(0 <= seconds < 1e6 for seconds in astuple(round_seconds(traffic)))
     alive = 4 - bool(why)

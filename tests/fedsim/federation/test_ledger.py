@@ -216,11 +216,11 @@ def test_layers_by_hand() -> None:
     ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
     uplinks = {k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)}
     told = RoundTraffic(7, uplinks=uplinks)
-    assert [*map(row_of, ledger.layer_records(told))] == [
+    assert [*map(row_of, ledger.layer_records(told, update))] == [
         {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
         {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
     ]
-    assert ledger.layer_records(traffic()) == []
+    assert ledger.layer_records(traffic(), update) == []
 
 
 @pytest.mark.parametrize(
