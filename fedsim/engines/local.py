@@ -151,7 +151,16 @@ class LocalGrid(NumberedGrid):
         the round was over before.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
-        groups, replies = deque(self._groups([*messages])), deque[Message]()
+        groups, replies = deque[Sequence[Message]](), deque[Message]()
+        train = list[Message]()
+        for message in messages:
+            compat.name(message, f"message-{next(self._count)}")
+            if message.metadata.message_type == MessageType.TRAIN:
+                train.append(message)
+            else:
+                groups.append([message])
+        starts = range(0, len(train), self._at_once)
+        groups.extend(train[start : start + self._at_once] for start in starts)
         try:
             while replies or (groups and time.monotonic() < until):
                 if not replies:
@@ -164,15 +173,6 @@ class LocalGrid(NumberedGrid):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that their call did not return."""
         return [self._late.pop(name) for name in message_ids if name in self._late]
-
-    def _groups(self, messages: Sequence[Message]) -> list[Sequence[Message]]:
-        """Names the messages; returns those that are answered together."""
-        for message in messages:
-            compat.name(message, f"message-{next(self._count)}")
-        train = [m for m in messages if m.metadata.message_type == MessageType.TRAIN]
-        others = [[m] for m in messages if m.metadata.message_type != MessageType.TRAIN]
-        starts = range(0, len(train), self._at_once)
-        return [*others, *(train[start : start + self._at_once] for start in starts)]
 
     def _serve(self, messages: Sequence[Message]) -> list[Message]:
         """Replies to messages of several nodes; a node keeps its context where it has not failed.

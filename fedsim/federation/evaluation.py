@@ -1,6 +1,6 @@
 """The global model, or those of single clients, on held-out data, at no cost in bits."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -21,7 +21,7 @@ from fedsim.federation.client_memory import Memories, unpack_memory
 from fedsim.federation.device import device_of, enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
-from fedsim.tasks.base import exact, fetch_sums
+from fedsim.tasks.base import exact, fetch_sums, read_pair
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import Delivery
 from strategies.channel.acknowledge import Ack
@@ -95,11 +95,11 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
             for name, p in trainer.parameters.items():
                 p.copy_(values[name])
             trainer.model.eval()
-            scores = [_score(trainer, data.read_test, trainer.scored_samples)]
+            scores = [_score(trainer, data.test_x, data.test_y, trainer.scored_samples)]
             for part in parts:
                 if len(part):  # the numbers go where the samples lie once, and nothing waits
                     chosen = send(torch.from_numpy(part), device_of(data.train_x))
-                    scores.append(_score(trainer, data.read_train, chosen))
+                    scores.append(_score(trainer, data.train_x, data.train_y, chosen))
             return scores
 
     with enough(trainer.device), trainer.products():
@@ -139,16 +139,16 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
         return trainer.watch.call(computed)
 
 
-def _score(trainer: Trainer, read: Callable[[Tensor], tuple[Tree, Tree]], chosen: Tensor) -> Score:
-    """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
+def _score(trainer: Trainer, inputs: Tree, targets: Tree, chosen: Tensor) -> Score:
+    """The scores of the trainer's model on the ``chosen`` of some samples."""
     task, device, count = trainer.task, trainer.device, len(chosen)
     sums, loss = dict[str, Any](), "loss of the batches"  # which is no name of a score
     for index in chosen.split(task.evaluation_batch):
-        x, y = read(index)
-        targets = to_device(y, device)
+        x, y = read_pair(inputs, targets, index)
+        expected = to_device(y, device)
         outputs = forward(trainer.model, to_device(x, device, trainer.layout))
-        of_batch = task.sums_on_device(outputs, targets)
-        of_batch[loss] = exact(task.loss(outputs, targets)) * len(index)
+        of_batch = task.sums_on_device(outputs, expected)
+        of_batch[loss] = exact(task.loss(outputs, expected)) * len(index)
         for name, x in of_batch.items():
             sums[name] = sums.get(name, 0.0) + x
     totals = fetch_sums(sums)  # waits for the device

@@ -306,7 +306,12 @@ class Server:
         updates = round_updates.updates
         joules = round_updates.joules if self.spending is not None else None
         self.exhausted = self.spending is not None and self.schedule.exhausted
-        if self._evaluates(number, bits, failed, len(traffic.uplinks), joules or 0.0):
+        limit = self.plan.stop_at_joules
+        by_energy = limit is not None and self.recorder.joules + (joules or 0.0) >= limit
+        due = self.work.evaluates(number) or by_energy or self.exhausted
+        if self.plan.stop_at_bits is not None:
+            due = self._may_be_last(number, bits, failed, len(traffic.uplinks)) or due
+        if due:
             score = self._score(self._to_score(done + steps))
         else:
             local = self.config.evaluation.clients is not None
@@ -351,10 +356,10 @@ class Server:
             self._hold()
         return row
 
-    def _evaluates(
-        self, number: int, bits: RoundBits, failed: FailedReplies, clients: int, joules: float
+    def _may_be_last(
+        self, number: int, bits: RoundBits, failed: FailedReplies, clients: int
     ) -> bool:
-        """Whether a round's model is scored when it ends; scores the one before, where that is due.
+        """Whether a round may be the last within its bits; scores the one before, where it was.
 
         The last round is scored. If a run stops at so many bits, the last round within them is
         scored, too: when it ends, if the next round is expected to send as much; else now, after
@@ -366,13 +371,8 @@ class Server:
             bits: of the round.
             failed: its replies that are not used.
             clients: how many are used.
-            joules: what its clients have spent.
         """
-        plan, spent, limit = self.plan, self.recorder.spent, self.plan.stop_at_joules
-        by_energy = limit is not None and self.recorder.joules + joules >= limit
-        due = self.work.evaluates(number) or by_energy or self.exhausted
-        if plan.stop_at_bits is None:
-            return due
+        plan, spent = self.plan, self.recorder.spent
         counted = {
             "clients": clients,
             "failures": failed.failures,
