@@ -263,9 +263,9 @@ class Server:
     @property
     def model(self) -> dict[str, Tensor]:
         """TrainResult weights, those that are not trained, and buffers, by name, on the CPU."""
-        weights = self.strategy.end.weights
+        weights, buffers = self.strategy.end.weights, self.strategy.buffers
         moved = {n: x for n, x in weights.items() if n in self.trainer.parameters}
-        tensors = self.trainer.frozen | moved | dict(self._buffers)
+        tensors = self.trainer.frozen | moved | (dict(buffers.values) if buffers else {})
         return {name: x.contiguous().cpu() for name, x in tensors.items()}
 
     def _failed(self, error: Exception, number: int) -> RunFailed:
@@ -389,18 +389,14 @@ class Server:
         by_energy = plan.reaches_energy(self.recorder.joules + joules)
         by_bits or plan.reaches(spent + sent + ahead)
 
-    @property
-    def _buffers(self) -> Tensors:
-        """The server's buffers; none where the model has none that travel."""
-        return self.strategy.buffers.values if self.strategy.buffers else {}
-
     def _to_score(self, done: int) -> Scored:
         """The models to score now, after ``done`` local iterations of the run."""
         memories, parts = self.recorder.states, dict[int, State]()
         if self.own_models and memories is not None:
             parts = evaluation.personal_states(self.trainer, memories)
-        end = self.strategy.end
-        return Scored(end.weights, self._buffers, parts, end.traffic.round, done)
+        end, buffers = self.strategy.end, self.strategy.buffers
+        values = buffers.values if buffers else {}
+        return Scored(end.weights, values, parts, end.traffic.round, done)
 
     def _score(self, scored: Scored) -> Score:
         """The scores of a model; if clients' models differ, the averages of theirs."""

@@ -136,6 +136,10 @@ class Numbered(Mapping[int, int]):
             raise KeyError(client)
         return self.nodes[client]
 
+    def get(self, client: int, default: Any = None) -> Any:
+        """The node of a client; ``default`` where there is none."""
+        return self.nodes[client] if 0 <= client < len(self.nodes) else default
+
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.nodes)))
 
@@ -246,6 +250,15 @@ class Roster:
                 + "".join([f"; node {n} raised {error}" for n, error in self._refused.items()][:1])
                 + "".join([f"; node {n}: {reason}" for n, reason in self.passed.items()][:1])
             )
+
+    def present(self, grid: Grid, needed: int) -> Mapping[int, int]:
+        """Client -> node of those that are there now; the first call waits as ``gather`` does."""
+        if not isinstance(self.nodes, Numbered):
+            if self.nodes:
+                self.look(grid)
+            else:
+                self.gather(grid, needed)
+        return self.nodes
 
     def look(self, grid: Grid, seconds: float | None = None) -> None:
         """Forgets nodes that have left, and asks those that are new who they are.

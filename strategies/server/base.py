@@ -220,10 +220,7 @@ class ChannelStrategy(Strategy):
         self._grid = grid
         if self.channel is not None:
             self._mail.hear(grid, self.channel, in_round=False)
-        if self.roster.nodes:
-            self.roster.look(grid)
-        else:
-            self.roster.gather(grid, self.awaited)
+        nodes_of = self.roster.present(grid, self.awaited)
         node_of, out = dict[int, int](), dict[int, str]()
         if self.draws is None:
             count, among = self.cohort, self.among
@@ -232,7 +229,7 @@ class ChannelStrategy(Strategy):
             reachable = range(self.clients) if self.among is None else self.among
             drawn = sorted(self.draws(server_round, reachable, self.cohort))
         for client in drawn:
-            node = self.roster.nodes.get(client)
+            node = nodes_of.get(client)
             if node is None:
                 out[client] = ABSENT
             elif self._mail.at_work(client, node):
