@@ -38,55 +38,21 @@ class ClientModel(NamedTuple):
     buffers: Tensors
 
 
-def evaluate(trainer: Trainer, weights: Tensors) -> Score:
-    """Scores ``weights`` with the model of ``trainer`` (whose parameters change).
+def evaluate(trainer: Trainer, weights: Tensors, clients: Sequence[int] | None = None) -> Score:
+    """The scores of ``weights`` on the held-out samples, and on those that clients keep out.
 
     A model's draws while it is scored are the same every time.
-    """
-    scored_parts = trainer.federation.kept_out
-    if scored_parts is None:
-        return _scores(trainer, weights, [])[0]
-    parts = [scored_parts[int(client)] for client in evenly_spread(len(scored_parts), CLIENTS)]
-    overall, *by_client = _scores(trainer, weights, parts)
-    metrics = [score.metric for score in by_client]
-    return replace(overall, clients=over_clients(metrics, trainer.task.higher_is_better))
-
-
-def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
-    """The mean over clients of what each one's own model comes to on the held-out samples.
-
-    Where clients have test samples of their own, each is scored on these with its own model, too.
 
     Args:
-        trainer: whose parameters and buffers change.
-        models: of the clients; of none, all is NaN.
+        trainer: whose parameters change.
+        weights: of the model, by name.
+        clients: that are scored by themselves, where clients keep samples out; None: ``CLIENTS`` of
+            all at most.
     """
-    scored_parts, on_test, on_parts = trainer.federation.kept_out, list[Score](), list[float]()
-    for client, weights, buffers in models:
-        trainer.buffers.load({**buffers})
-        overall, *by_client = _scores(
-            trainer, weights, [] if scored_parts is None else [scored_parts[client]]
-        )
-        on_test.append(overall)
-        on_parts += [score.metric for score in by_client]
-    more = {name: fmean(one.more[name] for one in on_test) for name in _names(on_test)}
-    metric, loss = (
-        fmean(values) if values else nan
-        for values in ([one.metric for one in on_test], [one.loss for one in on_test])
-    )
-    clients = (
-        None if scored_parts is None else over_clients(on_parts, trainer.task.higher_is_better)
-    )
-    return Score(metric, loss, clients, more)
-
-
-def _names(scores: Sequence[Score]) -> list[str]:
-    return [*scores[0].more] if scores else []
-
-
-def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> list[Score]:
-    """The scores of weights on the held-out samples, and on each part of the training samples."""
-    data = trainer.data
+    data, kept_out, parts = trainer.data, trainer.federation.kept_out, list[np.ndarray]()
+    if kept_out is not None:
+        numbers = evenly_spread(len(kept_out), CLIENTS).tolist() if clients is None else clients
+        parts = [kept_out[client] for client in numbers]
 
     def scored(seeds: bool) -> list[Score]:
         seed = partial(derive, trainer.config.seed, "evaluate")
@@ -103,7 +69,41 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
             return scores
 
     with enough(trainer.device), trainer.products():
-        return trainer.watch.call(scored)
+        overall, *by_client = trainer.watch.call(scored)
+    if kept_out is None:
+        return overall
+    metrics = [score.metric for score in by_client]
+    return replace(overall, clients=over_clients(metrics, trainer.task.higher_is_better))
+
+
+def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
+    """The mean over clients of what each one's own model comes to on the held-out samples.
+
+    Where clients have test samples of their own, each is scored on these with its own model, too.
+
+    Args:
+        trainer: whose parameters and buffers change.
+        models: of the clients; of none, all is NaN.
+    """
+    kept_out, on_test, on_parts = trainer.federation.kept_out, list[Score](), list[float]()
+    for client, weights, buffers in models:
+        trainer.buffers.load({**buffers})
+        score = evaluate(trainer, weights, [client])
+        on_test.append(score)
+        if score.clients is not None and kept_out is not None and len(kept_out[client]):
+            on_parts.append(score.clients.client_metric_mean)
+    more = {name: fmean(one.more[name] for one in on_test) for name in _names(on_test)}
+    metric, loss = (
+        fmean(values) if values else nan
+        for values in ([one.metric for one in on_test], [one.loss for one in on_test])
+    )
+    higher = trainer.task.higher_is_better
+    clients = None if kept_out is None else over_clients(on_parts, higher)
+    return Score(metric, loss, clients, more)
+
+
+def _names(scores: Sequence[Score]) -> list[str]:
+    return [*scores[0].more] if scores else []
 
 
 def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, count: int) -> float:

@@ -134,9 +134,9 @@ class Mailbox:
         """A message of a round before a checkpoint, whose reply is to come."""
         self._open[message.metadata.message_id] = client, message.metadata.dst_node_id
 
-    def at_work(self, client: int, node: int) -> bool:
-        """Whether a client has not answered an earlier message yet, to the same node.
+    def at_work(self) -> tuple[set[tuple[int, int]], set[int]]:
+        """Clients, with their nodes, that have not answered an earlier message yet.
 
-        Or it has, and its answer is not decided about yet.
+        And clients of which an answer has come that is not decided about yet.
         """
-        return (client, node) in self._open.values() or client in dict(self._late_replies)
+        return {*self._open.values()}, {client for client, _ in self._late_replies}

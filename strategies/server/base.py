@@ -228,11 +228,12 @@ class ChannelStrategy(Strategy):
         else:
             reachable = range(self.clients) if self.among is None else self.among
             drawn = sorted(self.draws(server_round, reachable, self.cohort))
+        unanswered, undecided = self._mail.at_work()
         for client in drawn:
             node = nodes_of.get(client)
             if node is None:
                 out[client] = ABSENT
-            elif self._mail.at_work(client, node):
+            elif (client, node) in unanswered or client in undecided:
                 out[client] = AT_WORK
             else:
                 node_of[client] = node

@@ -74,7 +74,9 @@ def hear(mail: Mailbox, *replies: Message, in_round: bool = False) -> list[int]:
 
 def at_work(mail: Mailbox) -> list[tuple[int, int]]:
     """Of two clients and two nodes."""
-    return [(c, n) for c in (0, 1) for n in (OLD, NEW) if mail.at_work(c, n)]
+    unanswered, undecided = mail.at_work()
+    both = [(c, n) for c in (0, 1) for n in (OLD, NEW)]
+    return [(c, n) for c, n in both if (c, n) in unanswered or c in undecided]
 
 
 def test_a_client_without_a_reply_is_at_work_at_its_node() -> None:
