@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,6 @@ from compressors.base import Compressor
 from compressors.bounds import bound
 from compressors.grammar import short_text
 from compressors.whole.keepers import parts_of
-from strategies import RoundTraffic
 from strategies.channel.replies import AT_WORK
 from strategies.channel.server_end import OVERDUE
 
@@ -33,9 +31,6 @@ IN_A_ROW = 3
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 _SHOWN, _LENGTH, _NAMED = 3, 120, 5
-
-FAR = 1000
-"""A failed round's message names an update whose norm is so many times the others' median."""
 
 
 def reasons(failures: Iterable[str]) -> str:
@@ -101,26 +96,6 @@ def failed_clients(clients: pd.DataFrame) -> str:
         named.append(f"client {client}" + (f" ({', '.join(about)})" if about else ""))
     more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
     return ", ".join(named[:_NAMED] + more)
-
-
-def largest_update(traffic: RoundTraffic, far: float = 0.0) -> str:
-    """Which client's update was the largest of a round, to be added to an error.
-
-    Empty where none came, and where it is not above ``far`` times the median of the others' norms.
-    """
-    if far and len(traffic.uplinks) < 2:  # an update that has none to compare it with
-        return ""
-    norms = sorted(((up.size, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
-    if not norms:
-        return ""
-    (largest, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
-    if far and not largest > far * median(others):
-        return ""
-    compared = f" (the others' at most {others[-1]:.3g})" if others else ""
-    return (
-        f"; the largest update of round {traffic.round} is client {client}'s, of norm {largest:.3g}"
-        f"{compared}; --max-norm refuses updates above a norm"
-    )
 
 
 def suspect(method: Compressor) -> str | None:

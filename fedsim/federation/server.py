@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from math import nan
+from statistics import median
 from typing import Any, NamedTuple, Protocol
 
 from flwr.serverapp import Grid
@@ -23,7 +24,7 @@ from fedsim.federation import evaluation, ledger
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.evaluation import evaluate, evaluate_each
-from fedsim.federation.failures import FAR, largest_update, suspect
+from fedsim.federation.failures import suspect
 from fedsim.federation.flops import count_flops
 from fedsim.federation.local_steps import Controlled, Epochs, Fixed, Individual, client_steps
 from fedsim.federation.modelbuffers import server_buffers
@@ -65,6 +66,10 @@ _ENDING = TooFewReplies, TimeoutError, AccumulatorOverflow, UpdateError
 
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
+
+_FAR = 1000
+"""A failed round's message names an update whose norm is so many times the others' median."""
+
 SCHEDULES: dict[str, type[Schedule]] = {
     "rounds": Rounds,
     "server": Concurrent,
@@ -298,7 +303,7 @@ class Server:
                     f"round {number}: weight {name!r} is not finite any more: "
                     f"{cause}{largest_update(traffic)}"
                 )
-        self._far = largest_update(traffic, FAR)
+        self._far = largest_update(traffic, _FAR)
         done, steps = self.recorder.iterations_done, self.work.steps
         sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
         failed, books = ledger.count_failures(traffic), ledger.client_books(traffic)
@@ -410,6 +415,26 @@ class Server:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
         waits = not self.recorder.scored
         self._last = self._to_score(self.recorder.iterations_done) if waits else None
+
+
+def largest_update(traffic: RoundTraffic, far: float = 0.0) -> str:
+    """Which client's update was the largest of a round, to be added to an error.
+
+    Empty where none came, and where it is not above ``far`` times the median of the others' norms.
+    """
+    if far and len(traffic.uplinks) < 2:  # an update that has none to compare it with
+        return ""
+    norms = sorted(((up.size, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
+    if not norms:
+        return ""
+    (largest, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
+    if far and not largest > far * median(others):
+        return ""
+    compared = f" (the others' at most {others[-1]:.3g})" if others else ""
+    return (
+        f"; the largest update of round {traffic.round} is client {client}'s, of norm {largest:.3g}"
+        f"{compared}; --max-norm refuses updates above a norm"
+    )
 
 
 def make_strategy(
