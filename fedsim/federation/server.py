@@ -311,8 +311,7 @@ class Server:
         updates = round_updates.updates
         joules = round_updates.joules if self.spending is not None else None
         self.exhausted = self.spending is not None and self.schedule.exhausted
-        limit = self.plan.stop_at_joules
-        by_energy = limit is not None and self.recorder.joules + (joules or 0.0) >= limit
+        by_energy = self.plan.reaches_energy(self.recorder.joules + (joules or 0.0))
         due = self.work.evaluates(number) or by_energy or self.exhausted
         if self.plan.stop_at_bits is not None:
             due = self._may_be_last(number, bits, failed, len(traffic.uplinks)) or due
@@ -391,8 +390,7 @@ class Server:
             ahead = max(sent, 1.5 * self._dense)
         if self._last is not None and plan.exceeds(spent + sent):
             self.recorder.score(row_of(self._score(self._last)))
-        by_energy = plan.reaches_energy(self.recorder.joules + joules)
-        by_bits or plan.reaches(spent + sent + ahead)
+        return plan.reaches(spent + sent + ahead)
 
     def _to_score(self, done: int) -> Scored:
         """The models to score now, after ``done`` local iterations of the run."""

@@ -111,8 +111,7 @@ class Plan:
         The bits are a client's (``reaches``), and the joules of all clients together.
         """
         done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
-        return done bits), (self.stop_at_joules, joules)
-        return done or self.reaches_energy(joules)
+        return done or self.reaches(bits) or self.reaches_energy(joules)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
