@@ -10,7 +10,8 @@ from compressors.arguments import template_of
 from compressors.base import Compressor, Tensors
 from compressors.elsewhere import host_template
 from compressors.message import read_message
-from compressors.segments.read import Decoded, split_vector
+from compressors.segments.layout import cuts_of, split_vector
+from compressors.segments.read import Decoded
 
 _PLAIN = 2.0**-100
 """A product from which on no sum is rounded to -0: see ``WeightedSum``."""
@@ -63,7 +64,7 @@ class WeightedSum:
 
     def tensors(self) -> dict[str, Tensor]:
         """The sum by name: tensors that look at ``total``."""
-        return split_vector(self.total.numpy(), self.names, self.shapes)
+        return split_vector(self.total.numpy(), cuts_of(self.names, self.shapes))
 
 
 def mean_of(

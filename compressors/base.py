@@ -99,6 +99,12 @@ class Packet:
         """How many entries of each tensor travel; asking for it makes no ``sent``."""
         return {name: one.count for name, one in self.sent.items()}
 
+    @property
+    def indices(self) -> dict[str, Tensor]:
+        """Which entries travel, ascending and flat, of each tensor that does not travel whole."""
+        sent = self.sent.items()
+        return {name: one.indices for name, one in sent if isinstance(one.indices, Tensor)}
+
 
 class LazyPacket(Packet):
     """A packet whose ``sent`` is made at its first use.

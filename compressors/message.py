@@ -65,10 +65,10 @@ def compress(
         >>> decompress(parse("sbc(0.25)"), packet.payload, {"w": torch.empty(4)})
         {'w': tensor([0., 3., 0., 0.])}
     """
-    check_method(compressor)
     written = encode(compressor, update, state, seed)
     if written is not None:
         return written, written.state
+    check_method(compressor)
     update = update_of(update)
     if _plan(compressor, update) is not None:
         return _by_kernels([Upload(compressor, update, state, seed)])[0]
@@ -225,10 +225,10 @@ def receive(compressor: Compressor, payload: bytes, template: Tensors) -> Receiv
 
 def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> Received:
     """``receive``, whose update may be ``Decoded``: tensors that are made when one is read."""
-    check_method(compressor)
     decoded = decode(compressor, payload, template)
     if decoded is not None:
         return Received(*decoded)
+    check_method(compressor)
     template, payload = template_of(template), payload_of(payload)
     with np.errstate(**_NUMPY):
         if _plan(compressor, template) is not None:

@@ -1,6 +1,6 @@
 """What one pass needs to know of a method and of an update's names and shapes, worked out once."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -67,6 +67,44 @@ def inputs_of(tensors: Any, values: bool = True) -> Inputs | None:
     return Inputs(tuple(tensors), shapes, addresses, owners)
 
 
+class Cut(NamedTuple):
+    """Where a tensor lies in a vector of several: its entries from ``start`` to ``stop``."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def cuts_of(names: Iterable[str], shapes: Sequence[torch.Size]) -> tuple[Cut, ...]:
+    """Where tensors lie in a vector of all, one after the other.
+
+    Example:
+        >>> cuts_of(["a", "b"], [torch.Size([2]), torch.Size([1, 3])])[1]
+        Cut(name='b', shape=(1, 3), start=2, stop=5)
+    """
+    stops = [*accumulate([shape.numel() for shape in shapes])]
+    starts = [0, *stops]
+    return tuple(map(Cut, names, map(tuple, shapes), starts, stops))
+
+
+def split_vector(flat: np.ndarray, cuts: Iterable[Cut]) -> dict[str, Tensor]:
+    """Tensors by name that look at their parts of a vector, each with a storage of its own.
+
+    Args:
+        flat: float32, the entries of all tensors.
+        cuts: where each lies.
+
+    Example:
+        >>> split_vector(np.zeros(3, np.float32), [Cut("b", (1, 2), 1, 3)])
+        {'b': tensor([[0., 0.]])}
+    """
+    tensors = {}
+    for name, shape, start, stop in cuts:
+        tensors[name] = torch.from_numpy(flat[start:stop].reshape(shape))
+    return tensors
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """The tensors of an update that one plan is for.
@@ -76,10 +114,10 @@ class Part:
         rule: the plan's number among the rules of ``by_name``, from which its seed follows, or -1.
         tensors: which of the update's, in its order: int64 (tensors,).
         names: of them.
-        cuts: of each, its name, its shape, where it starts and where it ends in a vector of all.
+        cuts: of each, where it lies in a vector of all.
         sizes: entries of each: int64 (tensors,).
         total: entries of all.
-        keys: names of their residuals in the memory; none without one.
+        residual_cuts: the same of their residuals, by their names in the memory; none without one.
         table: the segments as ``kernels.segments.choose`` takes them: int64 (5, segments).
         k: how many entries are to be sent of all segments.
         tensor_bytes, segment_bytes, chosen_bytes: where each tensor and each segment starts in a
@@ -90,7 +128,7 @@ class Part:
             or where it is the mean of what ``choose`` chooses.
         shared: whether all that is sent of a segment becomes its number, without symbols.
         as_is: whether what the receiver will see is the update itself.
-        symbols: what a symbol is, as ``kernels.segments.symbols`` takes it.
+        symbols: what a symbol is, as ``kernels.segments.stream`` takes it.
         alphabet: how many symbols there are.
         capacity: bits that the part takes at most, where every segment sends what is wanted.
     """
@@ -99,10 +137,10 @@ class Part:
     rule: int
     tensors: np.ndarray
     names: tuple[str, ...]
-    cuts: tuple[tuple[str, tuple[int, ...], int, int], ...]
+    cuts: tuple[Cut, ...]
     sizes: np.ndarray
     total: int
-    keys: tuple[str, ...]
+    residual_cuts: tuple[Cut, ...]
     table: np.ndarray
     k: int
     tensor_bytes: np.ndarray
@@ -121,19 +159,6 @@ class Part:
         """By what the values of each segment are multiplied in the end; None for nothing."""
         factor = self.plan.scheme.factor
         return None if factor is None else np.array([factor(int(k)) for k in counts], np.float32)
-
-    def numbers(self, slots: int) -> np.ndarray:
-        """Float32 (slots,), which hold what both sides know before anything is measured or read."""
-        numbers = np.empty(slots, np.float32)
-        numbers.fill(self.plan.scheme.constant)
-        return numbers
-
-    def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
-        """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
-        tensors = {}
-        for name, shape, start, stop in self.cuts:
-            tensors[name] = torch.from_numpy(flat[start:stop].reshape(shape))
-        return tensors
 
 
 @dataclass(eq=False)
@@ -178,7 +203,10 @@ class Layout:
         return addresses
 
 
-@lru_cache(maxsize=64)
+_LAST: list[tuple[Any, Layout]] = []
+"""The method and the layout of the last message: most are of the same method and tensors."""
+
+
 def layout_of(
     compressor: Any, names: tuple[str, ...], shapes: tuple[torch.Size, ...]
 ) -> Layout | None:
@@ -191,6 +219,21 @@ def layout_of(
         >>> layout_of(parse("sketch(16)"), ("w",), (torch.Size([400]),)) is None
         True
     """
+    for method, last in _LAST:  # the hash of a method takes longer than these comparisons
+        if method is compressor and last.names == names and last.shapes == shapes:
+            return last
+    hashable = isinstance(compressor, Hashable)  # else it is no method
+    layout = _layout_of(compressor, names, shapes) if hashable else None
+    if layout is not None:
+        _LAST[:] = [(compressor, layout)]
+    return layout
+
+
+@lru_cache(maxsize=64)
+def _layout_of(
+    compressor: Any, names: tuple[str, ...], shapes: tuple[torch.Size, ...]
+) -> Layout | None:
+    """See ``layout_of``."""
     plan = plan_of(compressor)
     if plan is None or not any(shape.numel() for shape in shapes):
         return None
@@ -207,7 +250,11 @@ def layout_of(
             for i, (own_plan, (_, some)) in enumerate(rules)
             if some
         ]
-    held = [pair for part in parts for pair in zip(part.keys, part.tensors.tolist(), strict=False)]
+    held = [
+        (cut.name, i)
+        for part in parts
+        for cut, i in zip(part.residual_cuts, part.tensors.tolist(), strict=False)
+    ]
     if plan.keeps:  # one residual around all rules
         held.sort(key=itemgetter(1))
     header = (VERSION << 16 | fingerprint(compressor, template)).to_bytes(HEADER // 8)
@@ -236,7 +283,8 @@ def _part(
     slots = sum(-(-k // share) for k in counts) if share else len(counts)
     gaps = (table[choose.WANTED] * (1 + table[LOW]) + (table[SIZE] >> table[LOW])).sum()
     capacity = len(counts) + int(gaps) if plan.sides else 0
-    starts, place = _before(sizes), {name: i for i, name in enumerate(names)}
+    cuts = cuts_of(template, [x.shape for x in template.values()])
+    place = {name: i for i, name in enumerate(names)}
     kind, number = scheme.kind.number, scheme.number
     is_level = kind in (kinds.LEVELS, kinds.POWERS)
     return Part(
@@ -244,16 +292,15 @@ def _part(
         rule=rule,
         tensors=np.array([place[name] for name in template], np.int64),
         names=tuple(template),
-        cuts=tuple(
-            (name, tuple(x.shape), start, start + x.numel())
-            for (name, x), start in zip(template.items(), starts, strict=True)
-        ),
+        cuts=cuts,
         sizes=np.array(sizes, np.int64),
         total=sum(sizes),
-        keys=tuple(f"{held}/{name}" for name in template) if plan.keeps else (),
+        residual_cuts=tuple(cut._replace(name=f"{held}/{cut.name}") for cut in cuts)
+        if plan.keeps
+        else (),
         table=table,
         k=sum(counts),
-        tensor_bytes=4 * np.array(starts, np.int64),
+        tensor_bytes=4 * np.array([cut.start for cut in cuts], np.int64),
         segment_bytes=4 * table[START],
         chosen_bytes=4 * table[BASE],
         form=(scheme.width, scheme.number_bits, share),

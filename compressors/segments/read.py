@@ -16,16 +16,17 @@ from torch import Tensor
 
 from compressors.base import Tensors
 from compressors.bits import SPANS, Span
-from compressors.kernels.segments import frame
+from compressors.kernels.segments import stream as streams
 from compressors.kernels.segments.choose import LOW, SIZE, START, WANTED
-from compressors.kernels.segments.symbols import decode_segments
 from compressors.segments.layout import (
     HEADER,
     Layout,
     Part,
+    cuts_of,
     inputs_of,
     layout_of,
     low_bits,
+    split_vector,
 )
 from compressors.segments.room import address_of, empty_floats, zeros
 
@@ -37,12 +38,12 @@ FEW = 4
 
 
 class Headers(NamedTuple):
-    """The fields of one part of a message before its symbols; see ``frame.parse_headers``.
+    """The fields of one part of a message before its symbols; see ``stream.parse_headers``.
 
-    ``end`` is the bit after the last, ``positions`` those of all segments one after the other.
+    ``count`` is how many entries travelled; ``positions`` which, of one segment after the other.
     """
 
-    end: int
+    count: int
     counts: np.ndarray
     bit_offsets: np.ndarray
     positions: np.ndarray | None
@@ -80,7 +81,7 @@ class Decoded(Mapping[str, Tensor]):
         """All tensors: float32, zero where nothing travelled."""
         flat = zeros(sum(shape.numel() for shape in self.shapes))
         flat[self.places.numpy()] = self.values_sent.numpy()
-        return split_vector(flat, self.names, self.shapes)
+        return split_vector(flat, cuts_of(self.names, self.shapes))
 
     @property
     def norm(self) -> float:
@@ -100,24 +101,6 @@ class Decoded(Mapping[str, Tensor]):
         return name in self.names
 
 
-def split_vector(
-    flat: np.ndarray, names: Sequence[str], shapes: Sequence[torch.Size]
-) -> dict[str, Tensor]:
-    """Tensors that look at their parts of a vector, each with a storage of its own.
-
-    Args:
-        flat: float32, the entries of all tensors.
-        names: of the tensors.
-        shapes: of the tensors.
-    """
-    tensors, start = dict[str, Tensor](), 0
-    for name, shape in zip(names, shapes, strict=True):
-        end = start + shape.numel()
-        tensors[name] = torch.from_numpy(flat[start:end].reshape(shape))
-        start = end
-    return tensors
-
-
 def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     """What a payload says; None where it does not go in one pass, or is not as it should be."""
     inputs = inputs_of(template, values=False)
@@ -128,7 +111,7 @@ def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     walked = parse_parts(layout, payload, books)
     if walked is None:
         return None
-    few = FEW * sum([int(one.counts.sum()) for one in walked]) <= layout.total
+    few = FEW * sum([one.count for one in walked]) <= layout.total
     update = (_entries if few else _tensors)(layout, payload, walked)
     return None if update is None else join_parts(layout, payload, books, update, walked)
 
@@ -141,18 +124,15 @@ def read_payload(layout: Layout, payload: bytes) -> dict[str, Tensor] | None:
 
 def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded | None:
     """The entries that travelled, with their places in a vector of the whole update."""
-    stream, tail = _stream(payload)
     value_parts, places = list[np.ndarray](), list[np.ndarray]()
     for part, one in zip(layout.parts, walked, strict=True):
-        count = int(one.counts.sum())
         if part.shared:
-            values = np.repeat(one.numbers, one.counts)
+            values = one.numbers.repeat(one.counts)
         else:
-            values = empty_floats(count)
+            values = empty_floats(one.count)
             where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
-            if not decode_segments(
-                stream,
-                tail,
+            if not streams.decode_segments(
+                *_stream(payload),
                 one.counts,
                 one.bit_offsets,
                 None,
@@ -166,9 +146,9 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
             ):
                 return None
         if one.positions is None:
-            place = np.arange(count)
+            place = np.arange(one.count)
         else:
-            place = one.positions[:count] + np.repeat(part.table[START], one.counts)
+            place = one.positions[: one.count] + part.table[START].repeat(one.counts)
         if len(layout.parts) > 1:
             sizes = [shape.numel() for shape in layout.shapes]
             starts = dict(zip(layout.names, accumulate(sizes, initial=0), strict=False))
@@ -202,13 +182,13 @@ def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str,
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else empty_floats)(part.total)
         where = address_of(flat) + part.segment_bytes
-        fine = decode_segments(
+        fine = streams.decode_segments(
             stream, tail, one.counts, one.bit_offsets, one.positions, where, one.numbers, part.form,
             part.alphabet, part.factors(one.counts), None if part.shared else True, *part.symbols,
         )  # fmt: skip
         if not fine:
             return None
-        update |= part.cut(flat)
+        update |= split_vector(flat, part.cuts)
     return {name: update[name] for name in layout.names} if len(walked) > 1 else update
 
 
@@ -238,18 +218,19 @@ def parse_parts(layout: Layout, payload: bytes, books: np.ndarray) -> list[Heade
         counts, bit_offsets = np.zeros(segments, np.int64), np.zeros(segments, np.int64)
         _, number_bits, bucket = part.form
         slots = min(part.slots, bits // number_bits + 1) if bucket else part.slots
-        numbers, positions, words = part.numbers(slots), None, stream[:0].view(np.uint64)
+        numbers = np.full(slots, part.plan.scheme.constant, np.float32)  # before any is read
+        positions, words = None, stream[:0].view(np.uint64)
         if part.plan.sides:
             positions = np.empty(min(part.k, bits), np.int64)  # each takes a bit or more
             padded = payload + bytes(16 - len(payload) % 8)
             words = np.frombuffer(padded, ">u8").astype(np.uint64)
         usual, at = table[WANTED], np.array([0, position, 0, 0])
         while True:
-            position = frame.parse_headers(
+            position = streams.parse_headers(
                 stream, words, at, table, usual, part.form, positions, counts, numbers,
                 bit_offsets, books,
             )  # fmt: skip
-            if position != frame.PAUSES:
+            if position != streams.PAUSES:
                 break
             if table is part.table:
                 table, usual = table.copy(), usual.copy()
@@ -258,7 +239,7 @@ def parse_parts(layout: Layout, payload: bytes, books: np.ndarray) -> list[Heade
             table[LOW, s] = low_bits(part.plan, int(counts[s]), int(table[SIZE, s]))
         if position < 0:
             return None
-        walked.append(Headers(position, counts, bit_offsets, positions, numbers))
+        walked.append(Headers(int(at[3]), counts, bit_offsets, positions, numbers))
     left = bits - position
     if left >= 8 or (left and payload[-1] & ((1 << left) - 1)):
         return None

@@ -6,6 +6,7 @@ Nothing is said of what is wrong with an update or a memory: the way is left, an
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ from torch import Tensor
 from compressors.arguments import check_finite, seed_of
 from compressors.base import ALL, LazyPacket, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS
-from compressors.kernels.segments import choose, frame
+from compressors.kernels.segments import choose, stream
 from compressors.kernels.segments.choose import BASE, LOW, SIZE, START, WANTED
-from compressors.kernels.segments.symbols import encode_segments
 from compressors.segments.layout import (
     HEADER,
+    Cut,
     Inputs,
     Layout,
     Part,
     inputs_of,
     layout_of,
     low_bits,
+    split_vector,
 )
 from compressors.segments.read import counts_of, read_payload
 from compressors.segments.room import Stream, address_of, empty_floats
@@ -71,43 +73,62 @@ class HostMessage(LazyPacket):
     as_is: dict[str, Tensor]
     chosen: list[Selection]
 
-    @property
+    @cached_property
     def counts(self) -> dict[str, int]:
-        """How many entries of each tensor travel."""
         many: dict[str, int] = {}
         for choice in self.chosen:
             many |= counts_of(choice.part, choice.counts, choice.positions)
         return {name: many[name] for name in self.layout.names}
 
     @cached_property
+    def indices(self) -> dict[str, Tensor]:
+        indices = {}
+        for choice in self.chosen:
+            if choice.positions is not None:
+                positions, joined = torch.from_numpy(choice.positions), choice.part.plan.joined
+                for cut, start, end in self._runs(choice):
+                    places = positions[start:end]
+                    indices[cut.name] = places - cut.start if joined else places
+        return indices
+
+    def _runs(self, choice: Selection) -> list[tuple[Cut, int, int]]:
+        """Which part of the positions and values of ``choice`` is each tensor's."""
+        cuts, counts = choice.part.cuts, self.counts
+        if choice.part.plan.joined:
+            ends = [*accumulate(counts[cut.name] for cut in cuts)]
+            return [*zip(cuts, [0, *ends], ends, strict=False)]
+        starts = choice.part.table[BASE].tolist()  # a tensor without entries is sent as it is
+        return [
+            (cut, start, start + counts[cut.name])
+            for cut, start in zip(cuts, starts, strict=True)
+            if cut.stop > cut.start
+        ]
+
+    @cached_property
     def sent(self) -> Sent:
-        """What the receiver will see of each tensor."""
         sent: Sent = {}
         for choice in self.chosen:
-            part, where = choice.part, choice.positions
-            if where is None or choice.values is None:
-                continue
-            values, positions = torch.from_numpy(choice.values), torch.from_numpy(where)
-            many, end, joined = counts_of(part, choice.counts, where), 0, part.plan.joined
-            for j, (name, size, offset, _) in enumerate(part.cuts):
-                shape = torch.Size(size)
-                start = end if joined else int(choice.table[BASE, j])
-                end = start + many[name]
-                if shape.numel() or joined:
-                    places = positions[start:end] - offset if joined else positions[start:end]
-                    sent[name] = SentTensor(values[start:end], places, shape)
-                else:
-                    none = torch.zeros(shape, dtype=torch.float32, device="cpu")
-                    sent[name] = SentTensor(none, ALL, shape)
-        dense = self.as_is
-        if len(sent) + len(dense) < len(self.layout.names):
+            if choice.values is not None:
+                values = torch.from_numpy(choice.values)
+                for (name, shape, _, _), start, end in self._runs(choice):
+                    size = torch.Size(shape)
+                    sent[name] = SentTensor(values[start:end], self.indices[name], size)
+        dense = {n: x.detach() for n, x in self.as_is.items()}
+        shapes = dict(zip(self.layout.names, self.layout.shapes, strict=True))
+        others = [name for name in shapes if name not in sent and name not in dense]
+        if any(shapes[name].numel() for name in others):
             decoded = read_payload(self.layout, self.payload)
             assert decoded is not None, "a message of our own cannot be read"
             dense = decoded | dense
-        for name, shape in zip(self.layout.names, self.layout.shapes, strict=True):
-            if name not in sent:
-                sent[name] = SentTensor(dense[name].detach(), ALL, shape)
-        return {name: sent[name] for name in self.layout.names}
+        else:  # nothing has to be read
+            dense |= {
+                name: torch.zeros(shapes[name], dtype=torch.float32, device="cpu")
+                for name in others
+            }
+        return {
+            name: sent[name] if name in sent else SentTensor(dense[name], ALL, shape)
+            for name, shape in shapes.items()
+        }
 
 
 def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> HostMessage | None:
@@ -116,7 +137,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
     layout = None if inputs is None else layout_of(compressor, inputs.names, inputs.shapes)
     if inputs is None or layout is None:
         return None
-    seed = seed_of(seed)
+    seed = seed & 0xFFFFFFFF if type(seed) is int else seed_of(seed)
     if state is None and layout.held and not layout.begun:
         check_finite(update)
         compressor.init(update)  # which refuses sizes around which a memory would grow
@@ -132,14 +153,14 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             return None
         chosen.append(choice)
         capacity += choice.capacity
-    stream = Stream(capacity)
-    words, position, books = stream.words, HEADER, np.zeros(len(SPANS), np.int64)
+    room = Stream(capacity)
+    words, position, books = room.words, HEADER, np.zeros(len(SPANS), np.int64)
     words.view(np.uint8)[: HEADER // 8] = np.frombuffer(layout.header, np.uint8)
     after: State = {}
     as_is: dict[str, Tensor] = {}
     for choice in chosen:
         part, bit_offsets = choice.part, np.empty(len(choice.counts), np.int64)
-        position = frame.write_headers(
+        position = stream.write_headers(
             words,
             position,
             choice.table,
@@ -150,7 +171,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             bit_offsets,
             books,
         )
-        fine = part.shared or encode_segments(
+        fine = part.shared or stream.encode_segments(
             words,
             choice.table,
             choice.counts,
@@ -168,15 +189,15 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
         )
         if not fine:
             return None
-        if part.keys and choice.flat is not None:
-            after |= zip(part.keys, part.cut(choice.flat).values(), strict=True)
+        if choice.flat is not None:
+            after |= split_vector(choice.flat, part.residual_cuts)
         if part.as_is:
             as_is |= {name: update[name] for name in part.names}
         choice.flat = None
     if len(chosen) > 1:
         after = {key: after[key] for key, _ in layout.held}
     del words
-    payload = stream.close((position + 7) // 8)
+    payload = room.close((position + 7) // 8)
     spans = dict(zip(SPANS, books.tolist(), strict=True))
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return HostMessage(
@@ -201,7 +222,8 @@ def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Select
         where = start + part.segment_bytes
         if not sums:
             choose.add_residuals(addresses, memory, start + part.tensor_bytes, part.sizes)
-    numbers, doubts, doubtful = part.numbers(part.slots), np.zeros(part.slots, np.uint8), 0
+    numbers = np.full(part.slots, plan.scheme.constant, np.float32)  # known to both ends
+    doubts, doubtful = np.zeros(part.slots, np.uint8), 0
     counts, positions, values, sources, capacity = table[SIZE], None, None, where, part.capacity
     if plan.sides:
         counts = np.zeros(len(counts), np.int64)
@@ -262,5 +284,5 @@ def _settle(one: Selection, inputs: Inputs, s: int) -> None:
     if part.shared and one.values is not None and one.positions is not None:
         # ``choose`` has left them as they were
         one.values[sent] = one.numbers[s]
-        if part.keys and one.flat is not None:
+        if part.residual_cuts and one.flat is not None:
             one.flat[start + one.positions[sent]] -= one.numbers[s]
