@@ -151,7 +151,8 @@ def masking(text: str, shapes: Shapes, clients: int = 1) -> Counts:
             mask_all(
                 [
                     Masking(
-                        {f"momentum_buffer/{name}": x for name, x in one.update.items()}, told.sent
+                        {f"momentum_buffer/{name}": x for name, x in one.update.items()},
+                        told.indices,
                     )
                     for one, told in zip(uploads, packets, strict=True)
                 ]

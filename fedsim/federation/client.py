@@ -1,43 +1,61 @@
-"""A client's round, from message to reply: a generator that yields what is to be done.
+"""A client's round, from message to reply, and the app that answers messages.
 
-``drivers`` trains the jobs and makes the messages of one client, or of several at once.
+``serve`` is a generator that yields what is to be done. ``serve_one`` does it for one client;
+``drivers`` does it for several at once.
 """
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from flwr.app import RecordDict
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from compressors import Sent, State, UpdateError, derive
+from compressors import Sent, State, UpdateError, compress, derive
 from compressors.device import GPU_DEVICES
 from compressors.message import Upload
+from compressors.usercode import user_code
 from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
-from fedsim.federation.client_memory import pack_memory, unpack_memory
+from fedsim.federation.client_memory import ClientStates, pack_memory, unpack_memory
+from fedsim.federation.device import enough
 from fedsim.federation.failures import suspect
 from fedsim.federation.orders import ORDERED_FRACTION
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.ground.errors import with_cause
+from fedsim.settings.config import RunConfig
 from fedsim.settings.groups import EXACT
 from strategies import ClientUpdate, TrainJob, TrainResult
 from strategies.channel.buffers import answered
+from strategies.channel.client_end import Encoded, NoBase, ask_for_model
+from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.orders import REPORT_NAMES
-from strategies.channel.payload import METRICS, REPORT, SAMPLES, SENT, Settings
+from strategies.channel.payload import (
+    CLIENT,
+    KEY,
+    METRICS,
+    REPORT,
+    SAMPLES,
+    SENT,
+    Settings,
+    settings_in,
+)
+
+ConfigOf = Callable[[Context], RunConfig]
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
 class Masking(NamedTuple):
-    """The arguments of ``mask_momentum``."""
+    """An optimizer state, of which first moments become zero at the ``indices`` of tensors."""
 
     optimizer: State
-    sent: Sent
+    indices: Mapping[str, Tensor]
 
 
 class Masked(NamedTuple):
@@ -55,6 +73,80 @@ Serving = Generator[Request, Any, tuple[RecordDict, State]]
 
 RULE = "rule"
 """In a client's memory: what the algorithm's client half remembers."""
+
+
+def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
+    """A ClientApp for every engine.
+
+    Args:
+        config_of: the run's config, from the context where Flower brings it.
+        states: where the clients' memory lives.
+    """
+    app = ClientApp()
+    answer_partition(app)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        try:
+            trainer, settings = trainer_of(config_of(context)), settings_in(message.content)
+            memory, client = states.load(context, settings), client_of(settings, context)
+            serving = serve(message.content, settings, client, trainer, memory)
+            content, memory = serve_one(serving, trainer.train, trainer.device)
+            reply = Message(content, reply_to=message)
+            states.commit(context, settings, memory)  # last: a client that failed keeps its own
+            return reply
+        except NoBase:
+            return Message(ask_for_model(), reply_to=message)
+        except BaseException:
+            with user_code():  # gives what a user's code raised a text that can be sent
+                raise
+
+    @app.query(FORGET.split(".")[1])
+    def forget(message: Message, context: Context) -> Message:
+        states.forget(context, message.content.config_records[KEY])
+        return Message(RecordDict(), reply_to=message)
+
+    return app
+
+
+def client_of(settings: Settings, context: Context) -> int:
+    """The client that a message is for: its node's partition, else the one in ``settings``."""
+    number = context.node_config.get(PARTITION_ID)
+    return int(str(settings[CLIENT] if number is None else number))
+
+
+def serve_one(
+    serving: Serving, train: Callable[..., TrainResult], device: torch.device
+) -> tuple[RecordDict, State]:
+    """Answers the requests of one client; returns its reply's content and its memory.
+
+    Args:
+        serving: of the client.
+        train: as ``Trainer.train``, which takes the fields of a job.
+        device: of the trainer. Where its memory is full, ``DeviceFull``.
+    """
+    try:
+        request = next(serving)
+        while True:
+            start = time.perf_counter()
+            answer: TrainResult | Encoded | Masked
+            try:
+                if isinstance(request, TrainJob):
+                    answer = train(*request)
+                elif isinstance(request, Upload):
+                    answer = Encoded(*compress(*request), time.perf_counter() - start)
+                else:
+                    answer = Masked(mask_all([request])[0], time.perf_counter() - start)
+            except Exception as error:
+                request = serving.throw(error)
+            else:
+                request = serving.send(answer)
+    except StopIteration as end:
+        content, memory = end.value
+        return content, memory
+    except torch.cuda.OutOfMemoryError:
+        with enough(device):
+            raise
 
 
 def serve(
@@ -112,8 +204,11 @@ def serve(
         raise with_cause(error, delivery.round, result.loss, suspect(line.uplink)) from error
     optimizer = result.optimizer
     if plan.masks:
-        sent = packet.sent if trainer.masks_all else masked(line.uplink, packet.sent)
-        forgot = yield Masking(optimizer, sent)
+        indices = packet.indices
+        if not trainer.masks_all:
+            names = masked(line.uplink, packet.sent)
+            indices = {name: x for name, x in indices.items() if name in names}
+        forgot = yield Masking(optimizer, indices)
         optimizer = forgot.optimizer
         encode_seconds += forgot.seconds
     counted = packet.counts
@@ -169,20 +264,20 @@ def mask_momentum(optimizer: State, sent: Sent) -> State:
     Lin et al.'s momentum factor masking, as SBC adopts it (supplement A). A tensor that
     was sent whole is left alone: nothing of it is held back, so nothing goes stale.
     """
-    return mask_all([Masking(optimizer, sent)])[0]
+    indices = {name: x.indices for name, x in sent.items() if isinstance(x.indices, Tensor)}
+    return mask_all([Masking(optimizer, indices)])[0]
 
 
 def mask_all(maskings: Sequence[Masking]) -> list[State]:
     """The same for several clients. On a GPU one launch masks all of their tensors."""
     chosen = [
         {
-            key: tensor.indices
-            for name, tensor in sent.items()
-            if isinstance(tensor.indices, Tensor)
+            key: places
+            for name, places in indices.items()
             for kind in _MOMENTA
             if (key := f"{kind}/{name}") in optimizer
         }
-        for optimizer, sent in maskings
+        for optimizer, indices in maskings
     ]
     pairs = zip(maskings, chosen, strict=True)
     moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]

@@ -1,13 +1,11 @@
-"""Drivers of clients' train jobs and other requests: one at a time, or several on a GPU."""
+"""Several clients at once on a GPU: the requests of one kind are answered together."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from flwr.app import Context, Message, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.app import Context, Message
 
-from compressors import State, compress
 from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
@@ -17,82 +15,20 @@ from fedsim.federation.client import (
     Masking,
     Request,
     Serving,
+    client_of,
     mask_all,
     serve,
 )
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
-from fedsim.federation.trainer import trainer_of
 from fedsim.federation.trial import width_of
 from fedsim.settings.config import RunConfig
-from strategies import TrainJob, TrainResult
+from strategies import TrainJob
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
-from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
-from strategies.channel.payload import CLIENT, KEY, Settings, settings_in
+from strategies.channel.payload import Settings, settings_in
 
-ConfigOf = Callable[[Context], RunConfig]
 Answer = Result | Encoded | Masked
 """What became of a client's request, or why it failed."""
-
-
-def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
-    """A ClientApp for every engine.
-
-    Args:
-        config_of: the run's config, from the context where Flower brings it.
-        states: where the clients' memory lives.
-    """
-    app = ClientApp()
-    answer_partition(app)
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        with user_code():
-            trainer, content = trainer_of(config_of(context)), message.content
-            settings = settings_in(content)
-            memory = states.load(context, settings)
-            serving = serve(content, settings, client_of(settings, context), trainer, memory)
-            try:
-                with enough(trainer.device):
-                    content, memory = serve_one(serving, trainer.train)
-            except NoBase:
-                return Message(ask_for_model(), reply_to=message)
-            reply = Message(content, reply_to=message)
-            states.commit(context, settings, memory)  # last: a client that failed keeps its own
-            return reply
-
-    @app.query(FORGET.split(".")[1])
-    def forget(message: Message, context: Context) -> Message:
-        states.forget(context, message.content.config_records[KEY])
-        return Message(RecordDict(), reply_to=message)
-
-    return app
-
-
-def serve_one(serving: Serving, train: Callable[..., TrainResult]) -> tuple[RecordDict, State]:
-    """Answers the requests of one client; returns its reply's content and its memory.
-
-    ``train``: as ``Trainer.train``, which takes the fields of a job.
-    """
-    try:
-        request = next(serving)
-        while True:
-            start = time.perf_counter()
-            answer: TrainResult | Encoded | Masked
-            try:
-                if isinstance(request, TrainJob):
-                    answer = train(*request)
-                elif isinstance(request, Upload):
-                    answer = Encoded(*compress(*request), time.perf_counter() - start)
-                else:
-                    answer = Masked(mask_all([request])[0], time.perf_counter() - start)
-            except Exception as error:
-                request = serving.throw(error)
-            else:
-                request = serving.send(answer)
-    except StopIteration as end:
-        content, memory = end.value
-        return content, memory
 
 
 def go_on(serving: Serving, answers: list[Answer]) -> Request:
@@ -140,12 +76,6 @@ def _masked(maskings: Sequence[Masking]) -> list[Answer]:
         if len(maskings) == 1:
             return [error]
     return [masked for one in maskings for masked in _masked([one])]
-
-
-def client_of(settings: Settings, context: Context) -> int:
-    """The client that a message is for: its node's partition, else the one in ``settings``."""
-    number = context.node_config.get(PARTITION_ID)
-    return int(str(settings[CLIENT] if number is None else number))
 
 
 def at_once(config: RunConfig) -> int:

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from compressors import State
 from compressors.usercode import user_code
-from fedsim.federation.client import serve
+from fedsim.federation.client import serve, serve_one
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import serve_one
 from fedsim.federation.fingerprint import Contents, same
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trial import NEAR, Messages, first_messages, held
@@ -109,7 +108,8 @@ def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object,
         return trained[-1]
 
     content = RecordDict(dict(content.items()))
-    reply, memory = serve_one(serve(content, settings_in(content), client, trainer, {}), train)
+    serving = serve(content, settings_in(content), client, trainer, {})
+    reply, memory = serve_one(serving, train, trainer.device)
     results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in trained]
     if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent
         return (*results,)

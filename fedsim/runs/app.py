@@ -14,7 +14,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsim.federation.drivers import make_client_app
+from fedsim.federation.client import make_client_app
 from fedsim.ground.errors import UsageError
 from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.settings.config import RunConfig, flat_settings, run_from_flat, underscored

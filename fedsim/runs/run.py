@@ -20,9 +20,10 @@ from fedsim.engines.processes import Processes
 from fedsim.engines.remote import AppOf, RemoteGrid
 from fedsim.federation import precheck, storage
 from fedsim.federation.branches import forget_clients
+from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
+from fedsim.federation.drivers import at_once, make_answer_several
 from fedsim.federation.server import Server
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trainer import entries as trained_entries

@@ -10,8 +10,8 @@ from flwr.clientapp import ClientApp
 
 from fedsim import RunConfig
 from fedsim.engines.local import LocalGrid
+from fedsim.federation.client import make_client_app
 from fedsim.federation.client_memory import AtNode
-from fedsim.federation.drivers import make_client_app
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import carry_out
 

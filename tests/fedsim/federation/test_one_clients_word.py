@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from compressors import Raw, compress, decompress
 from fedsim import RunFailed, run
-from fedsim.federation import drivers
+from fedsim.federation import client as client_module
 from fedsim.federation.trainer import trainer_of
 from strategies.channel.payload import KEY, METRICS, SENT
 from tests.support.runs import clients as client_rows
@@ -22,7 +22,7 @@ Odd = Callable[[RecordDict], None]
 @pytest.fixture
 def lying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Odd], None]]:
     """Sets what becomes of the liar's replies."""
-    serve = drivers.serve
+    serve = client_module.serve
 
     def set_to(odd: Odd) -> None:
         def changed(request: Any, settings: Any, client: int, *given: Any) -> Any:
@@ -31,7 +31,7 @@ def lying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Odd], None]]:
                 odd(content)
             return content, after
 
-        monkeypatch.setattr(drivers, "serve", changed)
+        monkeypatch.setattr(client_module, "serve", changed)
 
     yield set_to
 
