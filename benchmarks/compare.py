@@ -35,8 +35,8 @@ from measuring import end_family, family_of, machine, said
 from peers.environments import ENVIRONMENTS, FOLDER
 
 from fedsim import RunConfig
-from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
 from strategies.channel.nodes import cohort
 

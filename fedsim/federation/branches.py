@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from compressors.usercode import typed, user_code
-from fedsim.federation.batches import Batches
 from fedsim.federation.branch import Branch
 from fedsim.federation.device import enough, gathers, looked_into
+from fedsim.federation.draws import Batches
 from fedsim.federation.recorder import NotRecorded, StepRecorder, recorder_on
 from fedsim.federation.trainer import Trainer, forget_trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull

@@ -31,6 +31,7 @@ from fedsim.ground.errors import with_cause
 from fedsim.settings.config import RunConfig
 from fedsim.settings.groups import EXACT
 from strategies import ClientUpdate, TrainJob, TrainResult
+from strategies.channel.acknowledge import stored_number
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
 from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
@@ -174,7 +175,7 @@ def serve(
         line = trainer.line_with(orders.uplink_at(config, work.p), last_uplink)
     samples = len(trainer.federation.shards[client])
     clock = time.perf_counter()
-    delivery = line.decode(content, memory or None, samples)
+    delivery = line.decode(content, memory or None, samples, settings)
     decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state)
@@ -236,7 +237,7 @@ def serve(
     if work.ordered:
         after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
-    after |= {"iterations": torch.tensor(done + work.n)}
+    after["iterations"] = stored_number("iterations", done + work.n)
     if config.machine.memory_as == EXACT:
         return reply, after
     seed = derive(config.seed, "memory", client, done)

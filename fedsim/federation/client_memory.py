@@ -20,7 +20,7 @@ from torch import Tensor
 from compressors import State, compress, decompress, parse
 from compressors.whole.growth import grows
 from fedsim.engines.flower_memory import STATE
-from fedsim.federation.slots import NAME, Slot, SlotFile, size
+from fedsim.federation.slots import NAME, Slot, SlotFile
 from fedsim.ground.errors import UsageError
 from fedsim.settings.groups import EXACT, NEAREST
 from strategies.channel import memory
@@ -260,6 +260,18 @@ class MemorySnapshot(Mapping[int, State]):
         slots = ((c, place) for c, place in self.places.items() if isinstance(place, Slot))
         rows = [(client, *slot[:3]) for client, slot in slots]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 4)
+
+
+def size(place: State | Slot) -> int:
+    """Bytes of a memory's tensors, or of the slot that it lies in.
+
+    Example:
+        >>> size({"w": torch.ones(2)})
+        8
+    """
+    if isinstance(place, Slot):
+        return place.length
+    return sum([x.nbytes for x in place.values()])
 
 
 def on_card(state: State) -> int:

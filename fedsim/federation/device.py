@@ -144,7 +144,11 @@ def products(tf32: bool) -> Iterator[None]:
         ...     torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         ('high', True)
     """
-    if not tf32 and _is_float32():
+    try:  # nothing is to be set where there is no GPU, and the CPU multiplies whole numbers
+        plain = not _gpu() and torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # see ``_flags``
+        plain = False
+    if plain and not tf32:
         yield
         return
     before = _flags()
@@ -153,14 +157,6 @@ def products(tf32: bool) -> Iterator[None]:
         yield
     finally:
         _restore(*before)
-
-
-def _is_float32() -> bool:
-    """Whether nothing is to be set: there is no GPU, and the CPU multiplies whole numbers."""
-    try:
-        return not _gpu() and torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:  # see ``_flags``
-        return False
 
 
 @lru_cache

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from fedsim.federation import ledger, orders
-from fedsim.federation.batches import epoch_length
+from fedsim.federation.draws import epoch_length
 from fedsim.federation.orders import START, Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.federation.updates import Update

@@ -222,18 +222,6 @@ class SlotFile:
         self._free.insert(i, (start, end))
 
 
-def size(place: State | Slot) -> int:
-    """Bytes of a memory's tensors, or of the slot that it lies in.
-
-    Example:
-        >>> size({"w": torch.ones(2)})
-        8
-    """
-    if isinstance(place, Slot):
-        return place.length
-    return sum([x.nbytes for x in place.values()])
-
-
 def _padded(length: int) -> int:
     """Bytes of the file that so many take."""
     return length + -length % _ALIGNED

@@ -11,10 +11,10 @@ import torch
 from compressors import Raw, State
 from compressors.whole.memory import nest
 from fedsim.federation import client_memory
-from fedsim.federation.client_memory import InProcess
+from fedsim.federation.client_memory import InProcess, size
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import free
-from fedsim.federation.slots import NAME, size
+from fedsim.federation.slots import NAME
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import ram

@@ -23,7 +23,7 @@ from compressors.whole.masking import ALL, masking
 from fedsim.federation.batches import Batches, evenly_spread
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import device_of, enough, looked_into, products, repeatable, resident
-from fedsim.federation.draws import Watch, untouched
+from fedsim.federation.draws import Batches, Watch, untouched
 from fedsim.federation.ledger import digest_of_model
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.startweights import start_from
@@ -37,7 +37,7 @@ from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import ClientEnd, GradientHook, TensorHook, TrainResult
 from strategies.algorithms.chain import flat_hooks
-from strategies.channel.client_end import Line
+from strategies.channel.client_end import LastModel, Line
 from strategies.channel.parts import PartsEnd
 from strategies.channel.relay import Means
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
@@ -127,6 +127,7 @@ class Trainer:
         masks_all: whether momentum is forgotten wherever entries are sent.
         products: inside what it returns, a GPU multiplies as the run's precision says.
         means: of the messages that are relayed to clients.
+        last_model: that clients were sent.
 
     Example:
         >>> config = RunConfig(task="digits", temporal=2)
@@ -145,7 +146,7 @@ class Trainer:
         self.steps = not self.plan.algorithm.gradients
         with enough(self.device):
             self._hold(self._built())
-        self.means = Means()
+        self.means, self.last_model = Means(), LastModel()
         self.masks_all = (
             config.training.momentum_masking != "auto"
             or masking(self.plan.method.compressor) == ALL
@@ -221,8 +222,8 @@ class Trainer:
             self.begin(begun, optimizer, buffers or {})
             hooks = [
                 hook.at(self.parameters) if isinstance(hook, TensorHook) else copy(hook)
-                for hook in flat_hooks(gradient_hooks)  # this may be the second time
-            ]
+                for hook in (flat_hooks(gradient_hooks) if gradient_hooks else ())
+            ]  # new ones, as this may be the second time
             total = torch.zeros((), device=self.device)
             for iteration, factor in enumerate(factors, start=done):
                 self.set_rates(factor)
@@ -258,7 +259,8 @@ class Trainer:
         """
         plan, initial, seed = self.plan, self.buffers.initial, self.config.seed
         template = plan.client.payload_template(self.template)
-        end = ClientEnd(uplink, plan.downlink, template, initial, seed, before, self.means)
+        shared = self.means, self.last_model
+        end = ClientEnd(uplink, plan.downlink, template, initial, seed, before, *shared)
         count = plan.algorithm.parts(plan.clients)
         return PartsEnd(end, count) if count else end
 
@@ -303,7 +305,8 @@ class Trainer:
     def seed_masks(self, client: int, iteration: int) -> int:
         """Seeds the model's masks for a local iteration; returns the iteration's seed."""
         seed = derive(self.config.seed, "step", client, iteration)
-        reseed(self.dropouts, seed)
+        if self.dropouts:
+            reseed(self.dropouts, seed)
         return seed
 
     def numbers(self, client: int, batches: Tensor, first: int) -> Tensor:

@@ -26,8 +26,8 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import nest, unnest
-from fedsim.federation.client_memory import MemorySnapshot, read_snapshot
-from fedsim.federation.slots import NAME, Slot, size
+from fedsim.federation.client_memory import MemorySnapshot, read_snapshot, size
+from fedsim.federation.slots import NAME, Slot
 from fedsim.ground.columns import Rows, rows_of
 from fedsim.ground.errors import reason
 from fedsim.ground.files import (

@@ -123,14 +123,12 @@ def to_device(tree: Tree, device: torch.device, layout: torch.memory_format | No
         device: where a model takes it.
         layout: of tensors with four dimensions (B, C, H, W) in memory; None: as they lie.
     """
-
-    def placed(x: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        x = send(x, device)
-        return x if layout is None or x.dim() != 4 else x.contiguous(memory_format=layout)
-
-    return placed(tree) if isinstance(tree, Tensor) else map_leaves(placed, tree)
+    if not isinstance(tree, Tensor):
+        if not isinstance(tree, Mapping | tuple | list):
+            return tree
+        return map_leaves(lambda leaf: to_device(leaf, device, layout), tree)
+    x = tree if tree.device == device else send(tree, device)
+    return x if layout is None or x.dim() != 4 else x.contiguous(memory_format=layout)
 
 
 def arguments(inputs: Tree) -> tuple[tuple[Any, ...], dict[str, Any]]:

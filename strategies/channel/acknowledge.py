@@ -13,6 +13,7 @@ it has seen the message, and by the client, whose replies have the number of los
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from reprlib import repr
 from typing import Any
 
@@ -164,15 +165,26 @@ def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) 
         ack: of the answer before, by which it is kept how many updates were lost or went back.
         keeps: whether the payload is kept, too.
     """
-    round_number, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    numbers = {ROUND_KEPT: round_number, CHANNEL_KEPT: channel}
-    counts = {LOST_KEPT: ack.lost, RETURNED_KEPT: ack.returned}
-    numbers |= {name: count for name, count in counts.items() if count}
-    # on the CPU, wherever the caller's new tensors go
-    memory = {name: torch.tensor(value, device="cpu") for name, value in numbers.items()}
+    numbers = {ROUND_KEPT: settings["round"], CHANNEL_KEPT: settings.get(CHANNEL, 0)}
+    if ack.lost:
+        numbers[LOST_KEPT] = ack.lost
+    if ack.returned:
+        numbers[RETURNED_KEPT] = ack.returned
+    memory = {name: stored_number(name, int(value)) for name, value in numbers.items()}
     if keeps:
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     return memory
+
+
+@lru_cache(maxsize=256)
+def stored_number(name: str, value: int) -> Tensor:
+    """A number of a client's memory, by its name there; clients with an equal one share the tensor.
+
+    Example:
+        >>> stored_number(ROUND_KEPT, 3)
+        tensor(3)
+    """
+    return torch.tensor(value, device="cpu")  # wherever the caller's new tensors go
 
 
 def channel_of(settings: Mapping[str, Any]) -> int:

@@ -11,16 +11,25 @@ compressor's memory is, so a client that fails keeps the memory that it had:
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Protocol
 
-import torch
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
+from compressors import (
+    Compressor,
+    Packet,
+    Raw,
+    State,
+    Tensors,
+    check_decoded,
+    compress,
+    decompress,
+    derive,
+)
 from compressors.message import Upload
-from compressors.whole.feedback import holds
+from compressors.whole.feedback import EF21, holds
 from compressors.whole.memory import nest, unnest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
@@ -29,13 +38,15 @@ from strategies.channel.acknowledge import (
     of_channel,
     pending,
     placed,
+    stored_number,
     take_ack,
     write_outcome,
 )
-from strategies.channel.buffers import from_payload
+from strategies.channel.buffers import BUFFERS_UP, from_payload
 from strategies.channel.downlinks import split_updates
 from strategies.channel.payload import (
     BASE,
+    BUFFERS,
     ENDS,
     KEY,
     SCORES,
@@ -49,6 +60,8 @@ from strategies.channel.payload import (
     tied,
 )
 from strategies.channel.relay import Means, Relay, includes_own
+
+_RAW = Raw()
 
 
 class NoBase(LookupError):
@@ -79,7 +92,27 @@ class Delivery:
     @property
     def round(self) -> int:
         """The round's number."""
-        return int(str(self.settings["round"]))
+        return int(self.settings["round"])
+
+
+class LastModel:
+    """The whole model that was sent last, decoded once for all clients that share this object.
+
+    A round's clients receive the same bytes. Tensors that a client has changed in place are decoded
+    again for the next client.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes | None, State, list[Any]] = None, {}, []
+
+    def decoded(self, method: Compressor, payload: bytes, template: Tensors) -> State:
+        """The tensors in ``payload``; arguments as of ``decompress``, the template always one."""
+        last_payload, model, versions = self._last  # at once: threads may share it
+        if payload is not last_payload or [x._version for x in model.values()] != versions:
+            self._last = None, {}, []  # room for the next
+            model = decompress(method, payload, template)
+            self._last = payload, model, [x._version for x in model.values()]
+        return dict(model)
 
 
 class Encoded(NamedTuple):
@@ -127,10 +160,20 @@ class Line(Protocol):
     @property
     def template(self) -> Mapping[str, Tensor]: ...
 
-    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> Delivery:
+    def decode(
+        self,
+        content: RecordDict,
+        memory: State | None,
+        samples: int = 1,
+        settings: Settings | None = None,
+    ) -> Delivery:
         """Decodes a message to a client with this ``memory`` (None: its first message).
 
-        ``samples``: the client's number of training samples.
+        Args:
+            content: of the message.
+            memory: the client's.
+            samples: the client's number of training samples.
+            settings: of the message, where they were read before.
         """
         ...
 
@@ -167,6 +210,7 @@ class ClientEnd:
         seed: for methods with random choices.
         before: how the client encoded its last message, where it did otherwise.
         means: of relayed messages that clients in the same place have made.
+        last_model: that such clients have decoded.
 
     Example:
         >>> import torch
@@ -183,13 +227,20 @@ class ClientEnd:
     seed: int = 0
     before: Compressor | None = None
     means: Means = field(default_factory=Means)
+    last_model: LastModel = field(default_factory=LastModel)
 
     @cached_property
     def keeps(self) -> bool:
         """Whether a client keeps its payload: a memory may take it back, or a relay needs it."""
         return isinstance(self.downlink, Relay) or holds(self.uplink, self.template)
 
-    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> Delivery:
+    def decode(
+        self,
+        content: RecordDict,
+        memory: State | None,
+        samples: int = 1,
+        settings: Settings | None = None,
+    ) -> Delivery:
         """Decodes a message to a client with this ``memory`` (None: its first message).
 
         A memory of another server or run is not read: the message counts as the first, too.
@@ -199,7 +250,7 @@ class ClientEnd:
         ``ValueError`` where there is no payload, or the server has another uplink, downlink or
         other buffers; and ``PayloadError`` where a payload is damaged.
         """
-        settings = read_settings(content)
+        settings = read_settings(content) if settings is None else settings
         payload = payload_in(content, settings)
         if ENDS in settings:
             expected = ends(self.uplink, self.downlink, self.template, self.buffers)
@@ -217,16 +268,18 @@ class ClientEnd:
         else:
             ack = take_ack(self.before or self.uplink, settings, channel_memory, self.template)
         if settings["kind"] == "model":
-            version = int(str(settings.get(VERSION, 0)))
-            base = directions.received(
-                self.downlink, payload, self.template, version, tied(Raw(), settings)
-            )
+            decoded = partial(self.last_model.decoded, tied(_RAW, settings), payload)
+            if isinstance(self.downlink, EF21):
+                base = directions.received(decoded, self.template, int(settings.get(VERSION, 0)))
+            else:
+                base = decoded(self.template)
         elif settings["kind"] == "relay":
             base = self._relayed(payload, settings, channel_memory, ack)
         else:
             base = self._updated(payload, settings, channel_memory)
         weights = {name: base[name] for name in self.template}
-        buffers = from_payload(settings, self.buffers)
+        has_buffers = BUFFERS in settings or BUFFERS_UP in settings
+        buffers = from_payload(settings, self.buffers) if has_buffers else {}
         return Delivery(
             weights,
             buffers,
@@ -241,7 +294,7 @@ class ClientEnd:
 
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
-        first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
+        first, last = int(settings[BASE]), int(settings[VERSION])
         updates = (
             [payload] if settings["kind"] == "update" else split_updates(payload, last - first)
         )
@@ -256,7 +309,7 @@ class ClientEnd:
     def _relayed(self, payload: bytes, settings: Settings, memory: State, ack: Ack) -> State:
         """The model after the round before, which the client makes of all that was sent since its
         own."""
-        first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
+        first, last = int(settings[BASE]), int(settings[VERSION])
         rounds = [payload] if last == first + 1 else split_updates(payload, last - first)
         held = min(max(int(memory.get(VERSION, first)), first), last)
         base = {name: x.cpu() for name, x in _base(memory, held).items()}
@@ -279,8 +332,8 @@ class ClientEnd:
         memory = nest("uplink", after)
         memory |= pending(packet.payload, delivery.settings, delivery.ack, self.keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
-            version = torch.tensor(int(str(delivery.settings[VERSION])), device="cpu")
-            memory |= nest("base", delivery.base) | {VERSION: version}
+            memory |= nest("base", delivery.base)
+            memory[VERSION] = stored_number(VERSION, int(delivery.settings[VERSION]))
         return Encoded(packet, memory, seconds)
 
     def reply(

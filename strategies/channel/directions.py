@@ -10,19 +10,17 @@ Source: Fatkhullin et al. 2021 (EF21 with bells and whistles, https://arxiv.org/
 EF21-BC: g + C(mean - g).
 """
 
-import threading
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, Raw, Sent, State, Tensors, decompress
+from compressors import Compressor, Sent, State, Tensors
 from compressors.base import empty_like
 from compressors.whole.feedback import EF21
 from compressors.whole.memory import free_prefix, nest, unnest
 
 DIRECTION = "direction"
-RAW = Raw()
 
 
 def directs(downlink: Compressor) -> bool:
@@ -53,55 +51,22 @@ def _direction(downlink: Compressor, memory: State) -> State:
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
-def received(
-    downlink: Compressor, payload: bytes, template: Tensors, version: int, model: Compressor = RAW
-) -> State:
-    """A whole model as it came, with the direction where both ends keep one.
+def received(decoded: Callable[[Tensors], State], template: Tensors, version: int) -> State:
+    """A whole model with the direction.
 
     Args:
-        downlink: how the server encodes the global update.
-        payload: the model's.
+        decoded: the tensors of a template that were sent.
         template: the model: names, shapes and devices.
         version: of the model; before the first round the direction is zero, and was not sent.
-        model: how it was sent.
     """
-    if not isinstance(downlink, EF21):
-        return _decoded(model, payload, template)
     if version == 0:
-        weights = _decoded(model, payload, template)
+        weights = decoded(template)
         return weights | _prefixed(empty_like(weights))
-    return _decoded(model, payload, dict(template) | _prefixed(template))
+    return decoded(dict(template) | _prefixed(template))
 
 
 def _prefixed(direction: Tensors) -> State:
     return nest(free_prefix(DIRECTION, direction), dict(direction))
-
-
-class _Last(threading.local):
-    """What a thread has decoded last, and its tensors' names, shapes, devices and changes then."""
-
-    def __init__(self) -> None:
-        self.payload: bytes | None = None
-        self.model: State = {}
-        self.versions: list[Any] = []
-
-
-_LAST = _Last()
-
-
-def _decoded(method: Compressor, payload: bytes, template: Tensors) -> State:
-    """A whole model, which a thread decodes once: a round's clients receive the same bytes.
-
-    Tensors that a client has changed in place are decoded again for the next client.
-    """
-    layout = [(name, x.shape, x.device) for name, x in template.items()]
-    now = [layout, [x._version for x in _LAST.model.values()]]
-    if payload is not _LAST.payload or now != _LAST.versions:
-        _LAST.payload, _LAST.model = None, {}  # room for the next
-        _LAST.model = decompress(method, payload, template)
-        _LAST.versions = [layout, [x._version for x in _LAST.model.values()]]
-        _LAST.payload = payload
-    return dict(_LAST.model)
 
 
 def moved(model: State, update: Tensors) -> State:

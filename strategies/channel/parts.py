@@ -16,7 +16,7 @@ from torch import Tensor
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import nest, unnest
 from strategies.channel.client_end import ClientEnd, Delivery, Encoded, Encoding
-from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
+from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT, Settings
 
 
 class ModelParts:
@@ -138,7 +138,13 @@ class PartsEnd:
         ends = enumerate(self.ends)
         return {f"{i}/{name}": x for i, end in ends for name, x in end.template.items()}
 
-    def decode(self, content: RecordDict, memory: State | None, samples: int = 1) -> PartsDelivery:
+    def decode(
+        self,
+        content: RecordDict,
+        memory: State | None,
+        samples: int = 1,
+        settings: Settings | None = None,
+    ) -> PartsDelivery:
         each = tuple(
             end.decode(part_of(content, place), unnest(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)

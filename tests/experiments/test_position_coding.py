@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.federation.batches import Batches
+from fedsim.federation.draws import Batches
 from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment, made_up
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsim.federation.batches import Batches
+from fedsim.federation.draws import Batches
 
 SHARD = np.array([3, 5, 8, 13, 21, 34, 55, 89, 144, 233], np.int64)
 
@@ -60,7 +60,7 @@ def test_the_numbers_of_an_epoch_go_to_a_device_once(monkeypatch: pytest.MonkeyP
         sent.append(device)
         return order
 
-    monkeypatch.setattr("fedsim.federation.batches.send", send)
+    monkeypatch.setattr("fedsim.federation.draws.send", send)
     there, here = (Batches(SHARD, 3, 4, 2, torch.device(name)) for name in ("meta", "cpu"))
     for i in range(9):
         assert torch.equal(there.at(i), here.at(i))

@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from compressors import State
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation import client_memory, storage
-from fedsim.federation.client_memory import InProcess, MemorySnapshot, read_snapshot
-from fedsim.federation.slots import NAME, SlotFile, size
+from fedsim.federation.client_memory import InProcess, MemorySnapshot, read_snapshot, size
+from fedsim.federation.slots import NAME, SlotFile
 from fedsim.runs import checkpoint
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import Memories, assert_same, make_task, small

@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 from torch.optim import SGD, Adam
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.settings.grids import SweepConfig
 from tests.support import replaying

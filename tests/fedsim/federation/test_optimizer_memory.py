@@ -10,8 +10,8 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after

@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from compressors import ALL, Raw, SentTensor, decompress, derive
 from compressors.whole.memory import unnest
 from fedsim import RunConfig, Training, run
-from fedsim.federation.batches import Batches
 from fedsim.federation.branches import Branches
 from fedsim.federation.client import mask_momentum
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import Trainer, build_model
 from strategies import TrainJob, TrainResult
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps

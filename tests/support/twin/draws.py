@@ -13,8 +13,8 @@ import numpy as np
 from compressors import derive
 from compressors.base import tensor_seed
 from compressors.kernels.noise import words
-from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
 from fedsim.network.availability import shuffle
 from fedsim.settings.config import RunConfig
