@@ -48,7 +48,7 @@ def inputs_of(tensors: Any, values: bool = True) -> Inputs | None:
         (torch.Size([2]),)
         >>> inputs_of({"w": torch.zeros(2, dtype=torch.int8)})
     """
-    if not (isinstance(tensors, Mapping) and "cpu" in CPU_DEVICES):
+    if not ((type(tensors) is dict or isinstance(tensors, Mapping)) and "cpu" in CPU_DEVICES):
         return None
     for name, x in tensors.items():
         if type(name) is not str or type(x) not in _PLAIN or x.layout is not torch.strided:

@@ -69,7 +69,7 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
             raise ValueError(f"{name} is {repr(value)}: it is a whole number from 1 to 2**53")
         if name in _SECONDS and not 0 <= number <= _MOST:
             raise ValueError(f"{name} is {repr(value)}: it is a number from 0 to 2**53")
-        if not math.isfinite(number):
+        if name == "train-loss" and not math.isfinite(number):
             raise ValueError(f"{name} is {repr(value)}: it is a finite number")
     return {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
 
