@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 
 
 @contextmanager
@@ -22,22 +21,18 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         ...     torch.equal(first, torch.rand(3))
         True
     """
-    before = states(device)
-    for generator in _generators(device):
+    generators = global_generators(device)
+    before = [generator.get_state() for generator in generators]
+    for generator in generators:
         generator.manual_seed(seed)
     try:
         yield
     finally:
-        for generator, state in zip(_generators(device), before, strict=True):
+        for generator, state in zip(generators, before, strict=True):
             generator.set_state(state)
 
 
-def states(device: torch.device) -> list[Tensor]:
-    """What the generators of ``device`` hold now."""
-    return [generator.get_state() for generator in _generators(device)]
-
-
-def _generators(device: torch.device) -> list[torch.Generator]:
+def global_generators(device: torch.device) -> list[torch.Generator]:
     """The CPU's global generator, and that of ``device`` where it has one of its own."""
     generators = [torch.default_generator]
     if device.type == "cuda":

@@ -40,10 +40,10 @@ FEW = 4
 class Headers(NamedTuple):
     """The fields of one part of a message before its symbols; see ``stream.parse_headers``.
 
-    ``count`` is how many entries travelled; ``positions`` which, of one segment after the other.
+    ``entries`` is how many travelled; ``positions`` which, of one segment after the other.
     """
 
-    count: int
+    entries: int
     counts: np.ndarray
     bit_offsets: np.ndarray
     positions: np.ndarray | None
@@ -111,7 +111,7 @@ def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     walked = parse_parts(layout, payload, books)
     if walked is None:
         return None
-    few = FEW * sum([one.count for one in walked]) <= layout.total
+    few = FEW * sum([one.entries for one in walked]) <= layout.total
     update = (_entries if few else _tensors)(layout, payload, walked)
     return None if update is None else join_parts(layout, payload, books, update, walked)
 
@@ -129,7 +129,7 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
         if part.shared:
             values = one.numbers.repeat(one.counts)
         else:
-            values = empty_floats(one.count)
+            values = empty_floats(one.entries)
             where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
             if not streams.decode_segments(
                 *_stream(payload),
@@ -146,9 +146,9 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
             ):
                 return None
         if one.positions is None:
-            place = np.arange(one.count)
+            place = np.arange(one.entries)
         else:
-            place = one.positions[: one.count] + part.table[START].repeat(one.counts)
+            place = one.positions[: one.entries] + part.table[START].repeat(one.counts)
         if len(layout.parts) > 1:
             sizes = [shape.numel() for shape in layout.shapes]
             starts = dict(zip(layout.names, accumulate(sizes, initial=0), strict=False))

@@ -113,7 +113,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 def client_of(settings: Settings, context: Context) -> int:
     """The client that a message is for: its node's partition, else the one in ``settings``."""
     number = context.node_config.get(PARTITION_ID)
-    return int(str(settings[CLIENT] if number is None else number))
+    return int(settings[CLIENT] if number is None else number)
 
 
 def serve_one(
@@ -185,7 +185,7 @@ def serve(
         unnest("optimizer", memory),
         done,
         work.n,
-        unnest("buffers", memory) | delivery.buffers,
+        unnest("buffers", memory) | delivery.buffers if trainer.has_buffers else {},
         work.start,
         (hook,) if hook else (),
     )
@@ -207,8 +207,8 @@ def serve(
     if plan.masks:
         indices = packet.indices
         if not trainer.masks_all:
-            names = masked(line.uplink, packet.sent)
-            indices = {name: x for name, x in indices.items() if name in names}
+            masking_parts = masked(line.uplink, packet.sent)
+            indices = {name: x for name, x in indices.items() if name in masking_parts}
         forgot = yield Masking(optimizer, indices)
         optimizer = forgot.optimizer
         encode_seconds += forgot.seconds
@@ -231,9 +231,10 @@ def serve(
         side_payloads[REPORT] = orders.client_report(names, result, line.uplink, after)
     reply = RecordDict({METRICS: metrics})
     line.reply(reply, packet, delivery, side_payloads)
-    local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
     after |= nest("optimizer", {} if config.training.stateless else optimizer)
-    after |= nest("buffers", local)
+    if result.buffers:
+        local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
+        after |= nest("buffers", local)
     if work.ordered:
         after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))

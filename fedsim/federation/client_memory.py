@@ -125,7 +125,7 @@ class InProcess:
             self.put(client, state)
 
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
-        client = int(str(context.node_config[PARTITION_ID]))
+        client = int(context.node_config[PARTITION_ID])
         for home in (self._on_card, self._in_ram):
             if client in home:
                 home[client] = home.pop(client)
@@ -134,7 +134,7 @@ class InProcess:
         return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
     def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
-        self.put(int(str(context.node_config[PARTITION_ID])), state)
+        self.put(int(context.node_config[PARTITION_ID]), state)
 
     def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
         """A run that is extended goes on from it."""

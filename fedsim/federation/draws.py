@@ -19,7 +19,7 @@ from torch import Tensor
 from compressors import derive
 from compressors.kernels.gpu.layout import send
 from fedsim.tasks import Task
-from strategies.generators import seeded, states
+from strategies.generators import global_generators, seeded
 
 Watched = TypeVar("Watched")
 
@@ -128,6 +128,7 @@ class Watch:
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task, self.device = task, device
         self._warm = False
+        self._generators = global_generators(device)
 
     @property
     def drew(self) -> bool:
@@ -140,10 +141,10 @@ class Watch:
         ``train`` does not change its inputs, and runs each step within its ``turn``.
         """
         if self.task not in _DRAWING:
-            before = states(self.device)
+            before = self._states()
             try:
                 trained = train(False)
-                if self._same(before):
+                if all(map(torch.equal, before, self._states())):
                     return trained
             except _Drew:
                 pass
@@ -160,11 +161,12 @@ class Watch:
             yield
             return
         with seeded(seed(), self.device):
-            before = states(self.device)
+            before = self._states()
             yield
             self._warm = True
-            if not seeds and not self._same(before):
+            if not seeds and not all(map(torch.equal, before, self._states())):
                 raise _Drew
 
-    def _same(self, before: list[Tensor]) -> bool:
-        return all(torch.equal(a, b) for a, b in zip(before, states(self.device), strict=True))
+    def _states(self) -> list[Tensor]:
+        """What the generators hold now."""
+        return [generator.get_state() for generator in self._generators]

@@ -51,8 +51,8 @@ def work_of(config: RunConfig, plan: Plan, settings: Settings) -> Work:
     if isinstance(ordered, bytes):
         return from_payload(config, ordered)
     start = settings.get(START)
-    begun = plan.iterations_after(int(str(settings[ROUND])) - 1) if start is None else start
-    return Work(int(str(settings[ITERATIONS])), plan.method.gradient, int(str(begun)))
+    begun = plan.iterations_after(settings[ROUND] - 1) if start is None else int(start)
+    return Work(int(settings[ITERATIONS]), plan.method.gradient, begun)
 
 
 def round_p(p: float) -> float:

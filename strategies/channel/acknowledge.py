@@ -100,7 +100,7 @@ def read_applied(settings: Mapping[str, Any]) -> int:
     data = settings.get(APPLIED)
     if not isinstance(data, bytes) or not data:
         return 0
-    return int(str(settings["round"])) - read_varint(data)[0]
+    return int(settings["round"]) - read_varint(data)[0]
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def take_ack(
     state, applied = unnest("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
         return Ack(state)
-    answered, round_number = int(memory[ROUND_KEPT]), int(str(settings["round"]))
+    answered, round_number = int(memory[ROUND_KEPT]), int(settings["round"])
     if int(memory[CHANNEL_KEPT]) > settings.get(CHANNEL, 0):
         raise OutOfOrder(f"round {round_number} was asked by a server that has gone on since")
     if round_number <= answered:

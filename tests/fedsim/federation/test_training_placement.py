@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import State, compress, decompress, parse
 from fedsim import Data, RunConfig, Task
-from fedsim.federation import device, trainer
+from fedsim.federation import device, draws, trainer
 from fedsim.federation.branches import Branches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
@@ -61,12 +61,13 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trainer, "build_model", build)
     monkeypatch.setattr(trainer, "ModelBuffers", noted)
     monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
-    monkeypatch.setattr(generators, "_generators", lambda device: [torch.default_generator])
+    for module in (generators, draws):
+        monkeypatch.setattr(module, "global_generators", lambda device: [torch.default_generator])
     monkeypatch.setattr(device, "free", lambda device: 1 << 40)
     monkeypatch.setattr(Tensor, "backward", backward)
     monkeypatch.setattr(Tensor, "__float__", lambda x: 0.0)
     monkeypatch.setattr(FakeTensor, "tolist", lambda x: [0.0] * len(x))
-    monkeypatch.setattr(Watch, "_same", lambda watch, before: True)
+    monkeypatch.setattr(Watch, "_states", lambda watch: [])
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
