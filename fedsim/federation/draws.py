@@ -42,6 +42,19 @@ def epoch_length(samples: int, size: int) -> int:
     return samples // min(size, samples)
 
 
+def evenly_spread(total: int, count: int | None) -> Tensor:
+    """``count`` of the numbers below ``total``, evenly spread (None: all of them), int64.
+
+    Held-out samples may be in the order of their classes; the first ones would not do.
+
+    Example:
+        >>> evenly_spread(10, 4).tolist(), evenly_spread(3, None).tolist()
+        ([0, 2, 5, 7], [0, 1, 2])
+    """
+    count = min(count or total, total)
+    return torch.arange(count) * total // count
+
+
 class Batches:
     """Batches of one client's shard, a fresh order every epoch.
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from compressors import State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from compressors.whole.memory import nest, unnest
-from fedsim.federation.batches import evenly_spread
 from fedsim.federation.client import RULE
 from fedsim.federation.client_memory import Memories, unpack_memory
 from fedsim.federation.device import device_of, enough
+from fedsim.federation.draws import evenly_spread
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
 from fedsim.tasks.base import exact, fetch_sums, read_pair

@@ -26,9 +26,8 @@ from compressors.whole.growth import may_grow
 from compressors.whole.keepers import parts_of
 from compressors.whole.masked_integers import MaskedIntegers
 from fedsim.federation import isolation
-from fedsim.federation.batches import evenly_spread
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.draws import untouched
+from fedsim.federation.draws import evenly_spread, untouched
 from fedsim.federation.fingerprint import attributes, contents, same
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model

@@ -20,10 +20,9 @@ from torch.optim import Optimizer, SparseAdam
 from compressors import Compressor, State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from compressors.whole.masking import ALL, masking
-from fedsim.federation.batches import Batches, evenly_spread
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import device_of, enough, looked_into, products, repeatable, resident
-from fedsim.federation.draws import Batches, Watch, untouched
+from fedsim.federation.draws import Batches, Watch, evenly_spread, untouched
 from fedsim.federation.ledger import digest_of_model
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.startweights import start_from

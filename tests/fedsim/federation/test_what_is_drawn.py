@@ -10,8 +10,8 @@ import pytest
 
 from fedsim import RunConfig, run
 from fedsim.federation import branches
-from fedsim.federation.batches import evenly_spread
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import evenly_spread
 from tests.support.runs import small
 from tests.support.together import Together, together
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedsim import Data, DataError, Evaluation, RunConfig
-from fedsim.federation.batches import evenly_spread
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import evenly_spread
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import chars, get_task, words
