@@ -9,7 +9,6 @@ from typing import Any
 
 from fedsim.ground import units
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
-from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.parallel import Ended, ProgressCallback, RunSpec, run_here
 from fedsim.runs.processes import run_beside
@@ -18,8 +17,6 @@ from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import point_text
 from fedsim.search.space import Params, Space
 from fedsim.search.study import CELL, Study
-from fedsim.settings.config import from_toml as read_run
-from fedsim.settings.foreign import check_tasks
 
 Say = Callable[[str], None]
 
@@ -98,8 +95,6 @@ class Exploration:
         depends on every trial, so none is left out. The study has it as one that was interrupted.
         The same is raised where somebody removes the folder.
         """
-        if self.study.new:
-            self._adopt()
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
@@ -108,24 +103,6 @@ class Exploration:
         run_all(self.space, self._work(), jobs, ray_address, self._progress, self._ended)
         while self._again:  # one may fail when no further trial is asked for
             run_all(self.space, self._work(), jobs, ray_address, self._progress, self._ended)
-
-    def _adopt(self) -> None:
-        """Makes trials of the finished runs that the folder holds and that lie in the space."""
-        out, taken = self.cells.parent, 0
-        folders = run_folders(out) if self.cells.is_dir() else []
-        check_tasks(out, [self.space.base])
-        for folder in folders:
-            summary = curves.ended(folder)
-            if summary is None or summary["status"] != "done":
-                continue
-            config = read_run(folder / "config.toml", trust_code=True)
-            params, stop = self.space.place(config), config.plan.stop_at_bits
-            covers_budget = self.goal.budget is None or stop is None or stop >= self.goal.budget
-            if params is not None and covers_budget:
-                curve, seconds = self._curve(folder), float(summary["seconds"])
-                taken += self.study.adopt(params, folder.name, curve, seconds)
-        if folders:
-            self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
 
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)

@@ -3,15 +3,14 @@
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice, product
+from itertools import islice
 from math import log10
 from typing import Any
 
 import numpy as np
 import torch
 
-from compressors import Tensors, compress, decompress, parse, text
-from compressors.grammar import message_text
+from compressors import Tensors, compress, decompress, text
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.precheck import check_growth
 from fedsim.federation.trainer import Trainer
@@ -29,17 +28,13 @@ from fedsim.search.methods import (
 )
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
-from fedsim.settings.methods import resolve, takes_fraction, with_fraction
-from fedsim.settings.strategies import flags_of
+from fedsim.settings.methods import takes_fraction, with_fraction
 
 _RATES = 10.0  # a rate lies within this factor of where the search begins, on either side
 _SERVER_RATES = 30.0
 _EVALUATIONS, _FINE = 20, 40
 _DRAWS = 24
 _LEAST = 1e-4
-
-_PLAIN = {"label": None, "evaluate_every": None, "stop_at_bits": None}
-"""Settings in which a run and the trial at its point may differ."""
 
 Params = dict[str, Any]
 """A point: method, coder, temporal, gradient, lr; where the strategy has one server_lr; and where
@@ -244,44 +239,6 @@ class Space:
         fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"
         digest = config.digest_of(files=False)
         return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{digest}", config)
-
-    def place(self, config: RunConfig) -> Params | None:
-        """The point at which a run lies; None where it has other settings than this search."""
-        p, message = config.plan.method.gradient, config.plan.method.text
-        rates = {"lr": config.training.lr or self.sizes.rate}
-        flags = flags_of(config.plan.algorithm)
-        rates |= (
-            {"server_lr": flags["server_lr"]} if "server_lr" in {*flags} & {*self.limits} else {}
-        )
-        chosen = config.but(**_PLAIN, lr=rates["lr"]).chosen()
-        down = self._down_place(config) if self.downlinks else {}
-        if down is None:
-            return None
-        shared = rates | {"temporal": config.temporal, "downlink": config.downlink}
-        for method, coder in product(self.methods, CODERS):
-            fraction = p if takes_fraction(method) else None
-            if fraction is not None and fraction > max_fraction(method):
-                continue
-            pipeline = compressor(method, fraction, coder, rates["lr"])
-            if message == message_text(pipeline):
-                point = {"method": method, "coder": coder, "temporal": config.temporal}
-                at_point = self.base.but(**_PLAIN, **shared, method=text(pipeline), gradient=None)
-                if at_point.chosen() == chosen:
-                    return point | {"gradient": p, **rates, **down}
-        return None
-
-    def _down_place(self, config: RunConfig) -> Params | None:
-        """The downlink of a run as part of a point; None where the search does not try it."""
-        downlink = config.downlink or "raw"
-        p = 1.0 if downlink == "relay" else resolve(downlink, None).gradient
-        for down in self.downlinks:
-            if takes_fraction(down) and p > max_fraction(down):
-                continue
-            candidate = with_fraction(down, p) if takes_fraction(down) else down
-            message = "relay" not in (candidate, downlink) and message_text(config.plan.downlink)
-            if candidate == downlink or message and message_text(parse(candidate)) == message:
-                return {"downlink": down, "down_gradient": p}
-        return None
 
     def prepare(self) -> None:
         """Tries out a message of every method, and one with every coder."""

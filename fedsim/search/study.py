@@ -32,9 +32,6 @@ from fedsim.search.space import Params, Space
 CELL, WHY, SECONDS = "cell", "why", "seconds"
 """Attributes: a trial's folder, why it ended early; seconds spent."""
 
-ADOPTED = "there before"
-"""Why a run of the folder, that no search has begun, ended."""
-
 EQUALS, TOOK = "equals", "took"
 """Attributes: what decides between trials of equal value (the less the better); its seconds."""
 
@@ -151,34 +148,6 @@ class Study:
     @seconds.setter
     def seconds(self, value: float) -> None:
         self._study.set_user_attr(SECONDS, value)
-
-    @property
-    def new(self) -> bool:
-        """Whether no trial has been asked for yet: all that there are were runs of the folder."""
-        trials = self._study.get_trials(deepcopy=False)
-        return all(t.user_attrs.get(WHY) == ADOPTED for t in trials)
-
-    def adopt(self, params: Params, cell: str, curve: Curve, seconds: float) -> bool:
-        """Takes a run of ``seconds`` seconds that was there before as a trial; whether it was
-        taken.
-
-        A trial of that run is not taken twice, nor is a point outside of the space.
-        """
-        cells = {t.user_attrs.get(CELL) for t in self._study.get_trials(deepcopy=False)}
-        limits = self.space.limits
-        in_space = all(low <= params[name] <= high for name, (low, high) in limits.items())
-        values = self._values(curve)
-        if cell in cells or not in_space or values is None:
-            return False
-        self._study.add_trial(
-            optuna.create_trial(
-                values=values,
-                params=params,
-                distributions=self.distributions,
-                user_attrs={CELL: cell, WHY: ADOPTED, TOOK: seconds, EQUALS: self._equals(curve)},
-            )
-        )
-        return True
 
     def left_running(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill has interrupted, to be done again."""

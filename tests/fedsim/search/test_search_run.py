@@ -1,4 +1,4 @@
-"""Searches from end to end: what they leave, adopt and refuse, and that a kill loses nothing."""
+"""Searches from end to end: what they leave and refuse, and that a kill loses nothing."""
 
 import os
 import signal
@@ -154,25 +154,6 @@ def test_the_winner_runs_again_with_the_same_result(tmp_path: Path) -> None:
     assert config.evaluation.validation is None
     run(config, tmp_path / "again", progress=False)
     assert found.goal.point(read_curve(tmp_path / "again")) == point
-
-
-@pytest.mark.slow
-def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
-    own = RunConfig.of(task=TINY, method="sbc", gradient=0.25, temporal=2, validation=0.2)
-    run(own, tmp_path / "cells" / "mine", progress=False)
-    run(own.but(lr=9.0), tmp_path / "cells" / "far", progress=False)  # outside of the space
-    run(own.but(validation=None), tmp_path / "cells" / "held", progress=False)
-    said: list[str] = []
-    found = searched(tmp_path, trials=5, say=said.append)
-    assert said[0].startswith("preparing: ") and said[2].startswith("1 of 3 runs in")
-    assert said[1].startswith("--trials is 5: 1 of 2 methods get 3, the others 2")
-    first = found.trials.iloc[0]
-    assert (first["cell"], first["why"], first["gradient"]) == ("mine", "there before", 0.25)
-    assert found.trials["method"].value_counts().to_dict() == {"sbc": 3, "stc": 2}
-    assert found.methods[["method", "trials"]].sort_values("method").to_numpy().tolist() == [
-        ["sbc", 3],
-        ["stc", 2],
-    ]
 
 
 @pytest.mark.proof

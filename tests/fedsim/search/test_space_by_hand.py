@@ -222,39 +222,6 @@ def test_methods_are_taken_once_and_between_commas_outside_of_brackets() -> None
     assert select_methods("published") == select_methods("all")[:-8]
 
 
-# --- runs that were there before ----------------------------------------------------------------
-
-
-def test_a_run_lies_at_the_point_that_would_make_it() -> None:
-    tried = space()
-    own = BASE.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
-    assert tried.place(own) == POINT | {"temporal": 4, "lr": 0.05}
-    assert tried.place(own.but(lr=None)) == POINT | {"temporal": 4, "lr": 0.02}
-    assert tried.place(own.but(label="mine", evaluate_every=3)) is not None
-    whole = "ef(per_tensor(one_sided(0.1) | mean | ans | ans), mask=true)"
-    written = replace(own, method=whole, gradient=None)
-    assert tried.place(written) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
-    bare = replace(written, method=whole.replace(", mask=true", ""))
-    assert tried.place(bare) is None
-    assert tried.place(bare.but(momentum_masking="on")) == tried.place(written)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seed": 8},
-        {"clients": 3},
-        {"validation": None},
-        {"iterations": 99},
-        {"method": "stc"},
-        {"momentum_masking": "off"},
-    ],
-)
-def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
-    own = replace(BASE, method="sbc", gradient=0.1, temporal=4)
-    assert space().place(own.but(**change)) is None
-
-
 # --- both ways ----------------------------------------------------------------------------------
 
 
@@ -325,30 +292,6 @@ def test_what_a_first_point_wastes_both_ways() -> None:
     assert both_ways()._wasted(both) == pytest.approx(log10(2000 / 1900))
     whole = BOTH | {"temporal": 50, "gradient": 1.0, "down_gradient": 1.0}
     assert both_ways()._wasted(whole) == pytest.approx(log10(1.5) + 10 * log10(3.5))
-
-
-def test_a_run_of_more_entries_than_another_method_takes_has_its_own_point() -> None:
-    """cocktailsgd, which takes a tenth at most, is tried first."""
-    tried = Space(BASE, BUDGET, ("cocktailsgd", "sbc"), sizes())
-    assert tried.place(BASE.but(method="sbc", gradient=0.5, temporal=4, lr=0.02)) == POINT | {
-        "temporal": 4,
-        "gradient": 0.5,
-    }
-
-
-def test_a_run_with_a_downlink_lies_at_its_point() -> None:
-    tried = both_ways()
-    own = tried.base.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
-    at = BOTH | {"temporal": 4, "lr": 0.05}
-    for given in ("sbc(0.2)", "ef(per_tensor(one_sided(0.2) | mean | golomb))"):
-        assert tried.place(own.but(downlink=given)) == at
-    assert tried.place(own) == at | {"downlink": "raw", "down_gradient": 1.0}
-    assert tried.place(own.but(downlink="relay")) == at | {
-        "downlink": "relay",
-        "down_gradient": 1.0,
-    }
-    assert tried.place(own.but(downlink="cnat")) is None  # which is no method of this search
-    assert space().place(own.but(downlink="sbc(0.2)")) is None  # nor is it of one upstream
 
 
 def test_a_goal_says_which_bits_it_counts() -> None:

@@ -87,9 +87,7 @@ def test_of_a_front_the_last_evaluation_counts_with_its_bits() -> None:
 
 def test_first_comes_one_trial_per_method_as_it_was_drawn() -> None:
     study = made_study(BUDGET)
-    assert study.new
     first, second = study.ask(), study.ask()
-    assert not study.new
     assert first == (0, POINT | {"temporal": 1}) and second[0] == 1
     assert second[1] == POINT | {"method": "stc", "temporal": 2}
     number, point = study.ask()
@@ -137,7 +135,7 @@ def test_a_study_goes_on_where_it_was_stopped() -> None:
     _, interrupted = study.ask()
     study.seconds = 12.5
     again = made_study(BUDGET)
-    assert not again.new and again.seconds == 12.5 and len(again.trials) == 1
+    assert again.seconds == 12.5 and len(again.trials) == 1
     assert list(again.left_running()) == [(1, interrupted)]
     assert list(again.left_running()) == []
     again.tell(1, "b", curve((500, 0.7)))
@@ -146,16 +144,14 @@ def test_a_study_goes_on_where_it_was_stopped() -> None:
 
 
 def test_methods_take_turns_whatever_their_trials_come_to() -> None:
-    """Pruned and refused trials count. After three runs of the folder of sbc stc catches up."""
+    """Pruned and refused trials count."""
     study, methods = made_study(BUDGET), list[str]()
-    for k in range(3):
-        study.adopt(POINT | {"temporal": 1 + k}, f"mine{k}", curve((500, 0.5)), 9.0)
     for k in range(7):
         number, point = study.ask()
         methods.append(point["method"])
         worth = (), ((500, 0.9 - k / 10),)
         study.tell(number, f"c{k}", curve(*worth[k % 2]), "", good=k % 3 == 0)
-    assert methods == ["stc", "stc", "stc", "sbc", "stc", "sbc", "stc"]
+    assert methods == ["sbc", "stc", "sbc", "stc", "sbc", "stc", "sbc"]
 
 
 def test_a_method_s_proposals_depend_on_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,41 +181,8 @@ def test_a_trial_that_a_kill_left_planned_comes_first(monkeypatch: pytest.Monkey
         patched.setattr(optuna.Study, "ask", killed)
         study.ask()
     again = made_study(BUDGET)
-    assert not again.new and again.ask() == (1, POINT | {"method": "stc", "temporal": 2})
+    assert again.ask() == (1, POINT | {"method": "stc", "temporal": 2})
     assert again.ask()[0] == 2
-
-
-def test_studies_of_other_names_do_not_mix() -> None:
-    one = made_study(BUDGET)
-    one.ask()
-    assert not one.new and made_study(BUDGET, file="other.db").new
-
-
-@pytest.mark.parametrize(
-    ("change", "taken"),
-    [
-        ({}, True),
-        ({"temporal": 1}, True),
-        ({"temporal": 8}, True),
-        ({"temporal": 9}, False),
-        ({"gradient": 0.1}, True),
-        ({"gradient": 1.0}, True),
-        ({"gradient": 0.099}, False),
-        ({"lr": 0.1}, True),
-        ({"lr": 0.11}, False),
-        ({"lr": 0.009}, False),
-    ],
-)
-def test_a_run_that_was_there_is_a_trial_within_the_limits(change: Any, taken: bool) -> None:
-    """Limits are inclusive: n 1 to 8, p 0.1 to 1, lr 0.01 to 0.1; and none is taken twice."""
-    study = made_study(BUDGET)
-    assert study.adopt(POINT | change, "mine", curve((500, 0.8)), 9.0) is taken
-    assert len(study.trials) == int(taken)
-    assert not study.adopt(POINT, "mine", curve((500, 0.8)), 9.0) or not taken
-
-
-def test_a_run_without_a_point_is_no_trial() -> None:
-    assert not made_study(BUDGET).adopt(POINT, "mine", curve((1001, 0.8)), 9.0)
 
 
 # --- which trials count -------------------------------------------------------------------------
@@ -450,25 +413,6 @@ def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
             made = Made(patched, out, BUDGET, lambda name, why=why: ended(why, (9, 0.5)), 2)
         assert len(made.ran) == runs and [t.state.name for t in made.study.trials] == states
         assert {t.user_attrs[WHY] for t in made.study.trials} == {why}
-
-
-def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_place(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Of four the first alone: the second failed, the third has no summary, the fourth no place."""
-    folders = [tmp_path / "cells" / name for name in "abcd"]
-    for k, folder in enumerate(folders):
-        folder.mkdir(parents=True)
-        (folder / "config.toml").write_text(RunConfig(temporal=4 if k < 3 else 5).to_toml())
-    done = {"status": "done", "error": None, "seconds": 9.0}
-    ends = [done, ended("NaN")[0], None, done]
-    runs = {f.name: (own, curve((500, 0.8))) for f, own in zip(folders, ends, strict=True) if own}
-    monkeypatch.setattr(exploration, "run_folders", lambda out: folders)
-    monkeypatch.setattr(exploration, "check_tasks", lambda out, configs: None)
-    before = cast(Made, SimpleNamespace(done=runs))
-    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended(""), trials=1, before=before)
-    assert [(t.user_attrs[CELL], t.values) for t in made.study.trials] == [("a", [-0.8])]
-    assert made.said == [f"1 of 4 runs in {tmp_path / 'cells'} are trials of this search"]
 
 
 def test_what_a_search_leaves_names_what_was_left_out(tmp_path: Path) -> None:
