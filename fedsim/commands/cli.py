@@ -203,13 +203,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def _named(action: argparse.Action) -> str:
-    """The name of an argument in refusals."""
     return (*action.option_strings, str(action.metavar or action.dest).lower())[0]
 
 
 class _HelpAll(argparse.Action):
-    """Prints the page of all flags."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         assert isinstance(parser, Parser)
         print(parser.format_full_help(), end="")

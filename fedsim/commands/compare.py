@@ -67,7 +67,6 @@ def add_compare(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Prints the table, or two: cell by cell, and method by method."""
     for name in ("csv", "figure"):
         check_place(getattr(flags, name), f"--{name}")
     from rich.console import Console
@@ -105,13 +104,11 @@ def _command(flags: argparse.Namespace) -> int:
 
 
 def _wants_methods(flags: argparse.Namespace) -> bool:
-    """Whether a flag asks for the comparison of methods."""
     names = ("reference", "margin", "budget", "csv", "figure")
     return flags.test != "t" or any(getattr(flags, name) not in (None, "") for name in names)
 
 
 def _write(flags: argparse.Namespace, result: "Comparison | None") -> None:
-    """The files that flags name."""
     if result is not None and flags.csv:
         from fedsim.ground.files import write_text
         from fedsim.results.neutral import csv_text
@@ -150,7 +147,6 @@ def _document(cells: "pd.DataFrame | None", result: "Comparison | None") -> dict
 
 
 def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
-    """Prints a row per method, the best first, and the results of the tests below."""
     from rich.console import Console
 
     from fedsim.show.layout import Column, Kind, print_whole, terminal_table
@@ -208,7 +204,6 @@ def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> list
 
 
 def _print_cells(table: "pd.DataFrame") -> None:
-    """Two methods, a row per cell."""
     from rich.console import Console
 
     from fedsim.show.layout import Column, print_whole, terminal_table

@@ -31,7 +31,6 @@ def add_completion(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Prints the script."""
     import shtab
 
     for parser in flags.parsers.values():

@@ -43,7 +43,6 @@ def add_deploy(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Does the run and reports on it."""
     from fedsim.commands.run import run_from_flags
     from fedsim.settings.strategies import check_deployed
 

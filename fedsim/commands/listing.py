@@ -96,7 +96,6 @@ def _presets(presets: dict[str, Preset], kind: str) -> list[Entry]:
 
 
 def _named(registry: Mapping[str, Any], kind: str) -> list[Entry]:
-    """The rows of controllers or samplers."""
     about = ("title", "source", "example")
     return [
         {"name": name, "kind": kind} | {key: getattr(row, key) for key in about}

@@ -69,8 +69,6 @@ def add_measure(commands: Any) -> None:
 
 
 class _Job(NamedTuple):
-    """The checked arguments of a measurement."""
-
     measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
     settings: dict[str, Any]  # for ``--json``
     rows: str  # the key of the rows in ``--json``

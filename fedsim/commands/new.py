@@ -42,7 +42,6 @@ def add_new(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Writes the files and prints what to type next."""
     name = flags.name
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
         raise UsageError(f"NAME is {name!r}: give letters, digits and _, not a digit first")
@@ -60,7 +59,6 @@ def _command(flags: argparse.Namespace) -> int:
 
 
 def _files(kind: str, name: str) -> dict[Path, str]:
-    """The texts to write, by path."""
     if kind == "app":
         templates = sorted((_TEMPLATES / kind).rglob("*.txt"))
         paths = {Path(name) / path.relative_to(_TEMPLATES / kind): path for path in templates}

@@ -52,7 +52,6 @@ def add_price(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Prices the runs, prints a table per network, and writes files where asked."""
     from rich.console import Console
 
     from fedsim.network.spec import parse
@@ -171,7 +170,6 @@ def _network_table(
 
 
 def _words(across: "Bandwidths | None") -> str:
-    """Which method is fastest where, in a sentence."""
     if across is None:
         return "No cell comes to the target with every seed: there is nothing to compare."
     spans = across.fastest()

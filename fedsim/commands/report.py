@@ -38,7 +38,6 @@ def add_report(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Writes the report and prints the table."""
     from rich.console import Console
 
     from fedsim.network.quantities import quantity

@@ -43,7 +43,6 @@ def add_run(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Does the run and reports on it."""
     config = run_from_flags(flags)  # a wrong value is refused before torch is imported
     columns = shared.columns(flags, [config.plan.task.metric_name])
     if flags.dry_run:

@@ -32,7 +32,6 @@ def add_schema(commands: Any) -> None:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Prints the schema."""
     print_document(schema())
     return 0
 

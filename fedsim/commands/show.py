@@ -104,7 +104,6 @@ def _along(name: str) -> str:
 
 
 def _command(flags: argparse.Namespace) -> int:
-    """Draws the figure and says where it is."""
     size = None
     if flags.figsize is not None:
         inches = shared.parse_numbers(flags.figsize, "figsize", shared.number)
@@ -126,7 +125,6 @@ def _command(flags: argparse.Namespace) -> int:
 
 
 def _partition(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
-    """Who holds which labels with the settings of the flags."""
     settings = shared.typed_settings(flags)
     from fedsim.federation import ClientData
     from fedsim.settings.config import run_from_flat

@@ -146,7 +146,6 @@ def _command(flags: argparse.Namespace) -> int:
 
 
 def _part(text: str) -> tuple[int, int]:
-    """I/K as two numbers."""
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal()):
         raise argparse.ArgumentTypeError(f"it is {text!r} and takes I/K, such as 3/16")

@@ -162,7 +162,6 @@ def choose_coders(
 
 
 def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> dict[str, Any]:
-    """The row of one coder of all positions, or of all symbols."""
     code, count = coder.code, sum(tensor.count for tensor in tensors)
     row = {"coder": coder.name, "of": coder.of, "count": count, "exact": False}
     bits, exact, encode_seconds, decode_seconds = 0, True, 0.0, 0.0

@@ -103,7 +103,6 @@ class CompressedGradients:
             future.set_result(bucket.buffer())
 
     def _gathered(self, payload: bytes) -> list[bytes]:
-        """Every rank's payload, in the order of ranks."""
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.ranks)]
         dist.all_gather(lengths, torch.tensor([len(payload)]), group=self.group)
         longest = max(int(length) for length in lengths)

@@ -188,7 +188,6 @@ _PAIR = (
 
 
 def _check(values: pd.DataFrame, reference: str | None, margin: float | None, test: str) -> None:
-    """Refuses what ``compare_values`` cannot compare."""
     names = [str(name) for name in values.columns]
     if len(names) < 2:
         raise UsageError(
@@ -216,7 +215,6 @@ def _pair(
     margin: float | None,
     test: Test,
 ) -> dict[str, Any]:
-    """The comparison of two methods, before p-values are corrected."""
     differences = (values[first] - values[other]).tolist()
     interval = mean(differences)
     deviation = stdev(differences) if all(map(isfinite, differences)) else nan
@@ -324,7 +322,6 @@ def _equivalence(differences: list[float], margin: float | None) -> float:
 
 
 def _answer(result: Comparison) -> str:
-    """The sentence of ``Comparison.answer``."""
     name, rows = result.reference, result.methods[result.methods["label"] != result.reference]
     margin = "" if result.margin is None else f"{result.margin:g}"
     needed = result.pairs.set_index(["first", "other"])["blocks_needed"]

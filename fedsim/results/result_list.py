@@ -43,7 +43,6 @@ def results_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def _changed(path: Path) -> float:
-    """When a file of a result was written last."""
     return max((item.stat().st_mtime for item in [path, *path.iterdir()]), default=0.0)
 
 

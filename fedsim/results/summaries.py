@@ -26,13 +26,11 @@ _TASK = _OF_ROUNDS["metric"].unit
 
 
 def _of_each(name: str) -> Any:
-    """A column of rounds, of one client of every round."""
     spec = _OF_ROUNDS[name]
     return column(spec.unit, f"of one client of every round: {spec.meaning}", *spec.when)
 
 
 def _summed(name: str) -> Any:
-    """A column of rounds, over all of them."""
     spec = _OF_ROUNDS[name]
     return column(spec.unit, f"over all clients and rounds: {spec.meaning}", *spec.when)
 

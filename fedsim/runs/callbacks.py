@@ -115,7 +115,6 @@ class CsvWriter(Callback):
 
 
 def _line(columns: Sequence[str], row: RoundRow) -> str:
-    """A row as a line of CSV."""
     text = StringIO(newline="")
     csv.DictWriter(text, columns, extrasaction="ignore").writerow(row)
     return text.getvalue()

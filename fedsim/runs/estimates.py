@@ -102,7 +102,6 @@ class Trials:
 
 
 def _message(method: Compressor, update: State, seed: int) -> tuple[int, float]:
-    """The bits of a message, and the seconds to encode and decode it."""
     memory = method.init(update)
     decompress(method, compress(method, update, memory, seed)[0].payload, update)  # compiles
     begun = perf_counter()

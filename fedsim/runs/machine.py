@@ -241,4 +241,3 @@ LOOKS: dict[str, Callable[[str], MachinePart]] = {
     "cores": _cores,
     "memory": _memory,
 }
-"""How each part is looked at."""

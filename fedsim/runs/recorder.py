@@ -173,7 +173,6 @@ class RunRecords:
         self.sim_seconds = float(self._last.get("sim_end_seconds", 0.0))
 
     def resume(self, server: Server) -> None:
-        """See ``Recorder.resume``."""
         if self._before is not None:
             server.restore(self._before.server, self._before.values)
         if self._afar and self.folder is not None:
@@ -189,7 +188,6 @@ class RunRecords:
         traffic: RoundTraffic,
         server: Server,
     ) -> None:
-        """See ``Recorder.round``."""
         self.rows.extend([row])
         follower_row = self._for_follower(row)
         follower_row["last"] = follower_row["last"] or server.exhausted
@@ -208,7 +206,6 @@ class RunRecords:
             self.follower.evaluation(follower_row)
 
     def score(self, columns: dict[str, float]) -> None:
-        """See ``Recorder.score``."""
         self.rows.amend(columns)
         self.scored = not math.isnan(columns["metric"])
         self._scored_late = {**self._last, **columns}

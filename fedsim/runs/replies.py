@@ -95,13 +95,11 @@ class RecordingGrid(CohortGrid):
         self._moment = Moment()
 
     def get_node_ids(self) -> Iterable[int]:
-        """As the grid beneath."""
         return self._grid.get_node_ids()
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterator[Message]:
-        """As the grid beneath."""
         messages = list(messages)
         train = [m for m in messages if m.metadata.message_type == _TRAIN]
         self._moment.sent(train)
@@ -115,7 +113,6 @@ class RecordingGrid(CohortGrid):
         self._requests |= {message.metadata.message_id: key for message, key in requests}
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As the grid beneath."""
         moment = self._moment.looked()
         replies = list(self._grid.pull_messages(message_ids))
         for reply in replies:

@@ -96,7 +96,6 @@ class RunResult:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the curve of the metric over the bits, and the run's row."""
         return self.results.html()
 
     def _table(self, name: str) -> pd.DataFrame:

@@ -231,7 +231,6 @@ def _file(cell: Cell, out: Path) -> Path:
 
 
 def _summary(cell: Cell, out: Path) -> dict[str, Any]:
-    """A cell's summary as the tables have it."""
     if (file := _file(cell, out)).exists():
         summary = read_summary(file.parent)
     else:  # not written down: a shared disk may only be late

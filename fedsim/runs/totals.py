@@ -112,7 +112,6 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
 
 
 def _of_each(bits: pd.Series, clients: pd.Series) -> float:
-    """The sum of ``ledger.of_each``, round by round."""
     many, totals = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
     return float((totals / np.maximum(many, 1)).sum())
 

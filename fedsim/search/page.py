@@ -115,7 +115,6 @@ def _note(text: str) -> str:
 
 
 def _importance(name: str, study: optuna.Study) -> str:
-    """Optuna's picture of what explains a value."""
     with quiet(), matplotlib.rc_context():  # Optuna sets a style
         axes = plot_param_importances(study, evaluator=record.evaluator(), target_name=name)
         axes.set(xlabel=f"importance for {name}", ylabel="")

@@ -172,7 +172,6 @@ def _written(
     out: Path,
     rows: str | None = None,
 ) -> SearchResult:
-    """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
     frame = record.trials(study, out)
     methods = record.methods(study, frame, ranked, out)

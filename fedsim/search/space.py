@@ -68,7 +68,6 @@ class Sizes:
         self.bits = lru_cache(maxsize=None)(self._bits)
 
     def _bits(self, method: str, p: float | None, coder: str) -> int:
-        """The bits of a first message (wire)."""
         codec = compressor(method, p, coder)
         packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
         return 8 * len(packet.payload)
@@ -117,7 +116,6 @@ class Space:
         return limits
 
     def _takes_rate(self, server_lr: float) -> bool:
-        """Whether the strategy takes a rate of the server."""
         try:
             return bool(self.base.but(server_lr=server_lr).plan)
         except UsageError:
@@ -285,7 +283,6 @@ class Space:
 
 
 def _two(value: float) -> float:
-    """A number with two significant digits."""
     return float(f"{value:.2g}")
 
 

@@ -85,7 +85,6 @@ def _joined(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
 
 
 def _score_texts(row: dict[str, Any], goal: Goal, part: str) -> dict[str, str]:
-    """The metric and the bits of a setting's seeds."""
     columns = {k.removeprefix(f"{part}_"): v for k, v in row.items() if k.startswith(part)}
     reached, seeds = columns["seeds"], sum(name[:4] == "seed" for name in columns) - 1
     metric, bits = "none", "none" if goal.target is None else "not reached"

@@ -133,7 +133,6 @@ def _on_gpu(config: Settings) -> bool:
 
 
 def _strategy(config: Settings, plan: Plan) -> None:
-    """What the strategy takes, and what it goes with."""
     if plan.algorithm.clock != "rounds":  # it may have a buffer that it fills
         updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
         if size is not None and size > updates:
@@ -320,7 +319,6 @@ def _sampler(config: Settings, plan: Plan) -> None:
 
 
 def _controller(config: Settings, plan: Plan) -> None:
-    """Refuses an unknown controller, and one that moves or needs what the run does not have."""
     assert config.controller is not None
     controller, start = (
         parse_controller(config.controller),

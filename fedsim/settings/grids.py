@@ -387,7 +387,6 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
 
 
 def _whole_numbers(value: Any, origin: str, name: str) -> tuple[int, ...]:
-    """One whole number or several."""
     listed = _numbers(value, origin, name)
     if not listed:
         raise PlacedError(f"{origin}: {name} is []; it takes one number or several")

@@ -94,7 +94,6 @@ def check_values(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any
 
 
 def _value(setting: Setting, raw: Any, origin: str) -> Any:
-    """A value of a setting, of its type."""
     kinds = setting.kind.split(" | ")
     value = raw
     if isinstance(raw, str):

@@ -92,7 +92,6 @@ def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFra
 
 
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
-    """The rounds of runs that are done, of one task."""
     rounds = results.done_rounds if isinstance(results, Results) else results
     check_frame(rounds, "rounds", "best()")
     rounds = of_done(rounds)
@@ -101,7 +100,6 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(rounds: pd.DataFrame, budget_of: str) -> _Cells:
-    """Every cell's label, n and p, and its steps by bits."""
     table = rounds.sort_values(["run", "round"])
     table["spent"] = spent_so_far(table, "wire", budget_of)
     table = table[table["metric"].notna()]

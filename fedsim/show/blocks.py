@@ -149,7 +149,6 @@ def blocks_of(
 
 
 def _check_repeated(runs: pd.DataFrame) -> None:
-    """Refuses two runs of one cell and seed."""
     repeated = runs[runs.duplicated([*_CELL, "seed"], keep=False)]
     if len(repeated):
         _, label, n, p, seed = repeated.iloc[0][[*_CELL, "seed"]]
@@ -160,7 +159,6 @@ def _check_repeated(runs: pd.DataFrame) -> None:
 
 
 def _check_reached(runs: pd.DataFrame, scores: pd.DataFrame, limits: Sequence[float]) -> None:
-    """Refuses a method that has no evaluation within a budget."""
     for limit in limits:
         have = {*scores.loc[scores["budget"] == limit, "label"]}
         if missing := sorted({*runs["label"]} - have):

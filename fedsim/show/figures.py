@@ -117,7 +117,6 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
 def _texts(
     cell: CellKey, x: np.ndarray, y: np.ndarray, text_of: Callable[[float], str], name: str
 ) -> list[str]:
-    """The page's text for each point of a cell."""
     return [
         f"{cell_label(cell)}\n{text_of(at)}\n{name} {units.score(score, name)}"
         for at, score in zip(x, y, strict=True)
@@ -160,7 +159,6 @@ def budget_chart(
 
 
 def _spent(bits: Bits, budget_of: str) -> Axis:
-    """The axis of the bits that a budget counts."""
     column = bits_column(bits)
     return Axis(LABELS[f"total_{bits}" if both_ways(budget_of) else column], "bits")
 

@@ -235,7 +235,6 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
 
 
 def _noise(grids: Mapping[str, Plane], values: np.ndarray, samples: int | None) -> float:
-    """The width of a typical cell's interval."""
     if not len(values):
         return 0.0
     spread, done = (

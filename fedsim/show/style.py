@@ -123,7 +123,6 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
 
 
 def _hex(rgb: Iterable[float]) -> str:
-    """The `#rrggbb` of red, green and blue from 0 to 1."""
     return "#" + "".join(f"{round(255 * c):02x}" for c in rgb)
 
 

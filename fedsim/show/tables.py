@@ -298,7 +298,6 @@ def shown_rows(
 
 
 def _column(name: str, shown: pd.DataFrame) -> Column:
-    """A column for the terminal."""
     kinds: dict[str, Kind] = dict.fromkeys(("task", "label", "method", "run", *_TEXTS), "name")
     number = name == "seed" or pd.api.types.is_numeric_dtype(shown[name])
     return Column(heading(name, shown), kinds.get(name, "number" if number else "words"))

@@ -31,7 +31,6 @@ class ExpectedBits:
 
 
 def _width(alphabet: int) -> int:
-    """Bits of a symbol of equal width."""
     return (alphabet - 1).bit_length()
 
 

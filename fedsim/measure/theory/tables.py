@@ -187,4 +187,3 @@ THEORY_TABLES: dict[str, TheoryTable] = {
         notes=("Bits per index. P0 sends 32 bits for every false positive; Golomb is lossless.",),
     ),
 }  # fmt: skip
-"""The tables by name."""

@@ -77,7 +77,6 @@ class StoredGrid(NumberedGrid):
 
 
 def _who(message: Message) -> Message:
-    """The answer of a node that is asked which client it is."""
     number = message.metadata.dst_node_id - 1
     content = RecordDict({"partition": MetricRecord({PARTITION_ID: number})})
     return Message(content, reply_to=message)

@@ -177,7 +177,6 @@ ROUNDS_TABLE = "that training gives these models (--rerun)"
 
 
 def _replayed(verdict: Verdict, recorded: RecordedRun, config: RunConfig) -> None:
-    """The model from the messages."""
     plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
     with one_thread():
         replies = Replies(recorded, config)
@@ -191,7 +190,6 @@ def _replayed(verdict: Verdict, recorded: RecordedRun, config: RunConfig) -> Non
 
 
 def _run_again(verdict: Verdict, recorded: RecordedRun, config: RunConfig, span: Span) -> None:
-    """Rounds once more."""
     again, other = run_again(recorded, config, span), elsewhere(recorded.folder)
     coding = clocked_coding(config)
     failures = [*rerun_differences(recorded, again, Shares(coding=coding))]

@@ -34,7 +34,6 @@ class AdaComm:
         check_whole_number("adacomm: every", self.every)
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         n, first, loss = memory.get("n", observation.n), memory.get("first"), observation.train_loss
         turn, now = memory.get("turn", 0), observation.iteration // self.every
         if first is None:

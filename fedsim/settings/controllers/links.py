@@ -62,7 +62,6 @@ class FillUpload:
     def choose(
         self, observation: Observation, memory: Memory
     ) -> tuple[Mapping[int, Action], Memory]:
-        """See ``Controller.choose``."""
         n, entries, clients = observation.n, observation.entries, observation.clients.items()
         return {c: Action(n, self.fraction(x, entries)) for c, x in clients}, memory
 
@@ -105,6 +104,5 @@ class Pace:
     def choose(
         self, observation: Observation, memory: Memory
     ) -> tuple[Mapping[int, Action], Memory]:
-        """See ``Controller.choose``."""
         clients = observation.clients.items()
         return {c: Action(self.iterations(x), observation.p) for c, x in clients}, memory

@@ -45,7 +45,6 @@ class Noise:
         check_whole_number("noise: least", self.least)
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         first = {"n": observation.n, "rounds": 0, "sum": 0}
         n, rounds, total = (memory.get(k, v) for k, v in first.items())
         if observation.agreement is not None:

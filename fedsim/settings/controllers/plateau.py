@@ -50,7 +50,6 @@ class Plateau:
             raise ValueError(f"plateau: factor is {self.factor!r}: give a number above 1")
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         steps, bad, best = memory.get("steps", 0), memory.get("bad", 0), memory.get("best")
         loss = observation.train_loss
         share = math.copysign(self.better, 0.0 if best is None else best)  # a loss may be negative

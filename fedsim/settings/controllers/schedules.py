@@ -27,7 +27,6 @@ class FixedController:
     moves: ClassVar[tuple[str, ...]] = ()
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         return observation.base, memory
 
 
@@ -65,7 +64,6 @@ class Warmup:
         return max(p, float(p * (self.first / p) ** left))
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         return Action(observation.n, self.fraction(observation.p, observation.round)), memory
 
 
@@ -106,7 +104,6 @@ class DelayFirst:
         return drops[0] if drops else observation.iterations / 2
 
     def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
-        """See ``Controller.choose``."""
         sparsity = observation.p / observation.n
         left = self.change(observation) - observation.iteration
         if left > 0:

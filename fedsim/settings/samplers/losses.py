@@ -66,11 +66,9 @@ class PowerOfChoice(Sampler):
 
     @property
     def loss_batches(self) -> int:
-        """See ``Sampler.loss_batches``."""
         return self.batches
 
     def refusal(self, requests: int, clients: int, waits: bool) -> str:
-        """See ``Sampler.refusal``."""
         if not (waits or self.stale):
             return (
                 "asks candidates for their losses before a round, and a server that does not wait "
@@ -85,11 +83,9 @@ class PowerOfChoice(Sampler):
         )
 
     def asks(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
-        """See ``Sampler.asks``."""
         return () if self.stale else self._among(info)
 
     def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
-        """See ``Sampler.draw``."""
         last = memory.get("losses", {})
         losses = {int(c): x for c, x in last.items()} if self.stale else info.local_losses
         return sorted(self._among(info), key=lambda c: -losses.get(c, math.inf))[: info.count]
@@ -98,7 +94,6 @@ class PowerOfChoice(Sampler):
         return weighted(info, info.samples, max(self.candidates, info.count))
 
     def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
-        """See ``Sampler.learn``."""
         if not self.stale:
             return memory
         heard = {str(client): one.train_loss for client, one in taken.items()}

@@ -81,7 +81,6 @@ class Oort(Sampler):
         return (SAMPLES, TRAIN_LOSS, SECONDS) if self.alpha else (SAMPLES, TRAIN_LOSS)
 
     def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
-        """See ``Sampler.draw``."""
         participations = memory.get("seen", {})
         in_memory = np.array([str(client) in participations for client in info.candidates])
         explored = self._explored(info, int(in_memory.sum()))
@@ -121,7 +120,6 @@ class Oort(Sampler):
         return np.asarray(utility)
 
     def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
-        """See ``Sampler.learn``."""
         updates = {
             str(client): [one.samples * abs(one.train_loss or 0.0), one.round, one.seconds or 0.0]
             for client, one in taken.items()

@@ -118,7 +118,6 @@ def _construct(make: Callable[..., Sampler], of: type[Sampler], call: Call, type
 
 
 def _shown(setting: Any) -> str:
-    """A setting as it is typed."""
     if isinstance(setting, bool):
         return str(setting).lower()
     return setting if isinstance(setting, str) else repr(setting)

@@ -48,4 +48,3 @@ SAMPLERS: dict[str, ListedSampler] = {
         "simple:ByLink", "the clients with the fastest links", "this project", "link(fastest)",
     ),
 }  # fmt: skip
-"""The table."""

@@ -57,7 +57,6 @@ class Weighted(Sampler):
         return (SAMPLES,)
 
     def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
-        """See ``Sampler.draw``."""
         return weighted(info, info.samples, info.count)
 
 
@@ -90,7 +89,6 @@ class ByLink(Sampler):
         return (LINKS,)
 
     def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
-        """See ``Sampler.draw``."""
         order = np.lexsort((info.lots(), info.transfer_seconds))
         places = np.empty(len(order))
         places[order] = np.arange(len(order))

@@ -22,8 +22,6 @@ _SAME = 0.06  # of the axes' width: so near are ends that are one below the othe
 
 
 class _Box(NamedTuple):
-    """A rectangle on the figure, in points."""
-
     left: float
     low: float
     right: float

@@ -68,7 +68,6 @@ class Drawing(Figure):
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows, without pyplot."""
         return png(self)
 
 
@@ -82,7 +81,6 @@ class Shown(Axes):
         whole_of(self).savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows, without pyplot."""
         return png(self)
 
 
@@ -230,7 +228,6 @@ def _columns(entries: Sequence[str], look: Style, inches: float) -> int:
 
 
 def _lead(axes: Axes, strip: Strip, look: Style) -> None:
-    """The bar above the axes, in the colour of what leads where."""
     for start, end, name in strip.spans:
         edge = strip.looks[name].colour  # shows what leads at a single point
         axes.broken_barh(

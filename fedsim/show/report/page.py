@@ -154,7 +154,6 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str, hea
 
 
 def _terms(results: Results) -> str:
-    """The page's explanation of cells, their bits and the ratio."""
     runs = results.runs
     clients, iterations = (
         " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"
@@ -249,7 +248,6 @@ def comparison_sentence(runs: pd.DataFrame) -> str:
 
 
 def _intro(results: Results) -> str:
-    """The answer, what the dense reference came to, and what is missing."""
     runs = results.runs
     symbol = delay_symbol(runs)
     notes = []

@@ -178,5 +178,4 @@ def _unit(x: Tensor) -> Tensor:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two states of numpy's global generator are equal."""
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -76,7 +76,6 @@ def read_leaf(
 
 
 def _users(task: str, file: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """Name and lists of the users of one of LEAF's files."""
     try:
         held = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
