@@ -61,10 +61,7 @@ def number(text: str) -> float:
 _TYPES = {"int": int, "float": number, "str": str}
 
 
-def add_settings(
-    parser: argparse.ArgumentParser,
-    skip: Iterable[str] = (),
-) -> None:
+def add_settings(parser: argparse.ArgumentParser, skip: Iterable[str] = ()) -> None:
     """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
     groups: dict[str, Any] = {}
     for name, setting in FLAG_SETTINGS.items():

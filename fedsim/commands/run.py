@@ -9,14 +9,7 @@ from fedsim.commands import flags as shared
 from fedsim.commands.output import add_dry_run, add_open, open_page, print_document, print_estimates
 from fedsim.ground.errors import UsageError
 from fedsim.settings import trust_check
-from fedsim.settings.config import (
-    TABLE,
-    RunConfig,
-    default_of,
-    flat_settings,
-    over,
-    run_from_flat,
-)
+from fedsim.settings.config import TABLE, RunConfig, default_of, flat_settings, over, run_from_flat
 from fedsim.settings.versions import read_versioned
 
 

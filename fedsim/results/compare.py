@@ -140,9 +140,7 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
 
 
 def _row(
-    lots: Sequence[pd.DataFrame],
-    failed: Sequence[pd.DataFrame],
-    pair: Sequence[tuple[int, float]],
+    lots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame], pair: Sequence[tuple[int, float]]
 ) -> dict[str, Any]:
     """The comparison of two cells over their common seeds; with fewer than two, their number."""
     first, other, first_failed, other_failed = (

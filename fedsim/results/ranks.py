@@ -208,12 +208,7 @@ def _check(values: pd.DataFrame, reference: str | None, margin: float | None, te
 
 
 def _pair(
-    values: pd.DataFrame,
-    ranks: pd.Series,
-    first: str,
-    other: str,
-    margin: float | None,
-    test: Test,
+    values: pd.DataFrame, ranks: pd.Series, first: str, other: str, margin: float | None, test: Test
 ) -> dict[str, Any]:
     differences = (values[first] - values[other]).tolist()
     interval = mean(differences)

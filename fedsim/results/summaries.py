@@ -86,8 +86,7 @@ class SummaryRecord:
     up_content_bits_per_client: float = _of_federation("up_content_bits")
     down_wire_bits_per_client: float = _of_federation("down_wire_bits")
     ratio_wire: float = column(
-        "times",
-        "32 bits per trained entry and iteration behind a used update, over `up_wire_bits`",
+        "times", "32 bits per trained entry and iteration behind a used update, over `up_wire_bits`"
     )
     ratio_content: float = column(
         "times",
@@ -149,14 +148,10 @@ class SummaryDetails:
     )
     down_sampler_bits: float = _of_each("down_sampler_bits")
     held: int = column(
-        "clients",
-        "at the end: clients whose last update is neither applied nor lost",
-        WAITING,
+        "clients", "at the end: clients whose last update is neither applied nor lost", WAITING
     )
     held_norm: float = column(
-        "of the model",
-        "L2 norm of the mean residual over all clients at the end",
-        WAITING,
+        "of the model", "L2 norm of the mean residual over all clients at the end", WAITING
     )
     sim_seconds: float = column("seconds", "simulated time of the run", NETWORK)
     edge_up_bits: float = column("bits", "payloads from all edge servers to the server", TREE)

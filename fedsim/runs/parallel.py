@@ -43,9 +43,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_here(
-    work: Iterable[RunSpec],
-    progress: ProgressCallback | None,
-    ended: Ended = lambda name: None,
+    work: Iterable[RunSpec], progress: ProgressCallback | None, ended: Ended = lambda name: None
 ) -> None:
     """Runs each in this process; a run that fails leaves that in its folder.
 

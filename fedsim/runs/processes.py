@@ -23,14 +23,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import cores, own_ram, ram
 from fedsim.ground.sigchld import children_waited
 from fedsim.runs import parallel
-from fedsim.runs.parallel import (
-    TRIES,
-    Ended,
-    ProgressCallback,
-    RunSpec,
-    record,
-    run_on_ray,
-)
+from fedsim.runs.parallel import TRIES, Ended, ProgressCallback, RunSpec, record, run_on_ray
 from fedsim.runs.remoterun import Pins
 from fedsim.settings.sentconfig import SentConfig
 

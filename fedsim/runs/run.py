@@ -42,13 +42,7 @@ from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
-from fedsim.results.schema import (
-    COLUMNS,
-    METHOD_FACTS,
-    TRAINED,
-    read_summary,
-    write_run,
-)
+from fedsim.results.schema import COLUMNS, METHOD_FACTS, TRAINED, read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint

@@ -13,14 +13,7 @@ import tomli_w
 from fedsim.ground.errors import PlacedError, UsageError, names_told
 from fedsim.network.spec import without_overlap
 from fedsim.settings import contents, trust_check, variations, versions
-from fedsim.settings.config import (
-    SETTINGS,
-    RunConfig,
-    flat_settings,
-    over,
-    tables,
-    underscored,
-)
+from fedsim.settings.config import SETTINGS, RunConfig, flat_settings, over, tables, underscored
 from fedsim.settings.config import run_from_flat as config_from_flat
 from fedsim.settings.methods import resolve, spelled, takes_fraction
 from fedsim.settings.strategies import FLAGS, least_steps, of_reference, with_settings

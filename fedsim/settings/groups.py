@@ -104,10 +104,7 @@ class Clients:
         plain=_sampler,
     )
     partition: str | None = setting(
-        None,
-        ", ".join(PARTITIONS) + "; default: the task's",
-        of_task=True,
-        plain=_partition,
+        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True, plain=_partition
     )
     availability: str | float | None = setting(
         None,
@@ -394,10 +391,7 @@ class Keep:
         plain=lambda value, _: value.replace(" ", "") if isinstance(value, str) else value,
     )
     checkpoint_every: int | None = setting(
-        None,
-        "rounds between checkpoints; default: every 20 seconds",
-        result=False,
-        rule=ABOVE_ZERO,
+        None, "rounds between checkpoints; default: every 20 seconds", result=False, rule=ABOVE_ZERO
     )
 
     def __post_init__(self) -> None:

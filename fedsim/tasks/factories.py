@@ -23,14 +23,7 @@ from fedsim.ground.errors import DataError, UsageError, unknown
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import lazydata, samples
 from fedsim.tasks.data.items import Columns, Inputs, MapStyle
-from fedsim.tasks.data.lazydata import (
-    Augment,
-    Groups,
-    Source,
-    is_data,
-    open_source,
-    read_lazily,
-)
+from fedsim.tasks.data.lazydata import Augment, Groups, Source, is_data, open_source, read_lazily
 from fedsim.tasks.data.samples import SampleSet
 from fedsim.tasks.data.splits import SplitReader
 from fedsim.tasks.data.tables import (

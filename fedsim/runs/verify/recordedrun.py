@@ -11,12 +11,7 @@ import pandas as pd
 from fedsim.federation.ledger import DIGEST_MODEL, DIGEST_UP
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_file, table_of
-from fedsim.results.schema import (
-    CLIENT_KEYS,
-    LAYER_COLUMNS,
-    ROUND_COLUMNS,
-    read_summary,
-)
+from fedsim.results.schema import CLIENT_KEYS, LAYER_COLUMNS, ROUND_COLUMNS, read_summary
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.settings.samplers.base import DrawInfo, Participation, Sampler, SamplerMemory
     from fedsim.settings.samplers.registry import SAMPLERS, ListedSampler
 
-__all__ = [
-    "SAMPLERS",
-    "DrawInfo",
-    "ListedSampler",
-    "Participation",
-    "Sampler",
-    "SamplerMemory",
-]
+__all__ = ["SAMPLERS", "DrawInfo", "ListedSampler", "Participation", "Sampler", "SamplerMemory"]
 
 make_lazy(__name__)

@@ -15,14 +15,7 @@ from torch import Generator, Tensor
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, read_pair
 from fedsim.tasks.data.images import Pixels
-from fedsim.tasks.data.items import (
-    Columns,
-    MapStyle,
-    are_numbers,
-    as_tree,
-    divide,
-    drawn_alike,
-)
+from fedsim.tasks.data.items import Columns, MapStyle, are_numbers, as_tree, divide, drawn_alike
 from fedsim.tasks.data.lazy import Lazy
 from fedsim.tasks.pytrees import (
     Tree,
