@@ -128,11 +128,11 @@ def suffix(path: Path | str) -> str:
     return ending
 
 
-def check_output(path: Path | str, count: int, flag: str = "-o") -> None:
+def check_output(path: Path | str, count: int) -> None:
     """Raises ``UsageError`` where what ``path`` ends in cannot hold ``count`` tensors."""
     if suffix(path) == ".npy" and count != 1:
         raise UsageError(
-            f"{flag} is {path}: a .npy file holds one tensor, and these are {count}: "
+            f"-o is {path}: a .npy file holds one tensor, and these are {count}: "
             "end the name in .pt or .safetensors"
         )
 

@@ -39,7 +39,10 @@ def csv_differences(
     """
     left = dict(expected)
     for number, row in enumerate(rows, 1):
-        differing = {run: _differing_columns(row, other) for run, other in left.items()}
+        differing = {
+            run: [name for name, text in row.items() if not _same(text, other.get(name))]
+            for run, other in left.items()
+        }
         if not differing:
             yield f"{name}: row {number} is of no run of the folder"
             return {}
@@ -52,12 +55,8 @@ def csv_differences(
     return left
 
 
-def _differing_columns(row: CsvRow, expected: CsvRow) -> list[str]:
-    """The columns in which a row is another one; numbers may be written in two ways."""
-    return [name for name, text in row.items() if not _same(text, expected.get(name))]
-
-
 def _same(text: str | None, other: str | None) -> bool:
+    """Whether two cells are equal; a number may be written in two ways."""
     if text == other:
         return True
     try:

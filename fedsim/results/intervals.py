@@ -107,17 +107,16 @@ def tied(first: Sequence[float], other: Sequence[float]) -> bool:
     return abs(difference.value) <= difference.half
 
 
-def repetitions(difference: float, deviation: float, level: float = 0.05) -> int | None:
+def repetitions(difference: float, deviation: float) -> int | None:
     """The fewest pairs with which a paired t-test finds a difference in four cases of five.
 
     The power of n pairs is P(T > t). T has Student's noncentral distribution with n - 1 degrees of
     freedom and the noncentrality abs(difference) / deviation * sqrt(n); t is the two-sided critical
-    value at ``level`` (Cohen 1988, chapter 2). The far tail is left out.
+    value at 5 % (Cohen 1988, chapter 2). The far tail is left out.
 
     Args:
         difference: the mean difference that is to be found.
         deviation: the standard deviation of the paired differences, in the same unit.
-        level: the two-sided level of the test.
 
     Returns:
         The number of pairs, 2 or more; None where no number up to 10,000 is enough, or where
@@ -136,7 +135,7 @@ def repetitions(difference: float, deviation: float, level: float = 0.05) -> int
 
     def power(pairs: int) -> float:
         """The power of so many pairs."""
-        critical = float(stdtrit(pairs - 1, 1 - level / 2))
+        critical = float(stdtrit(pairs - 1, 0.975))
         return float(nct.sf(critical, pairs - 1, effect * sqrt(pairs)))
 
     if power(2) >= POWER:

@@ -30,7 +30,8 @@ def results_in(folder: Path) -> list[dict[str, Any]]:
     for path in folder.iterdir():
         kind = "search" if (path / _STUDY).exists() else kind_of(path)
         if kind is not None:
-            results.append((_changed(path), path, kind))
+            changed = max(item.stat().st_mtime for item in [path, *path.iterdir()])
+            results.append((changed, path, kind))
     return [
         {
             "name": str(path),
@@ -40,10 +41,6 @@ def results_in(folder: Path) -> list[dict[str, Any]]:
         }
         for changed, path, kind in sorted(results, key=lambda row: row[0], reverse=True)
     ]
-
-
-def _changed(path: Path) -> float:
-    return max((item.stat().st_mtime for item in [path, *path.iterdir()]), default=0.0)
 
 
 def _title(path: Path, kind: str) -> str:

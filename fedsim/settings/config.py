@@ -128,6 +128,7 @@ class RunConfig(Settings):
         from fedsim.tasks.data import filesplits
 
         plan, stack = self.plan, versions.former_stack(self.machine.stack)
+        length = {"rounds": self.rounds, "iterations": None, "temporal": default_of("temporal")}
         values = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
         return (
             {name: getattr(plan, name, value) for name, value in values.items()}
@@ -144,16 +145,9 @@ class RunConfig(Settings):
                 "weights": startfile.digest_in(self.weights),
                 "partition": filesplits.identity(plan.partition),
             }
-            | self._length
+            | (length if self.by_client else {})
             | ({versions.STACK: stack} if stack else {})
         )
-
-    @property
-    def _length(self) -> dict[str, Any]:
-        """The settings of the run's length, if that is a number of rounds of unlike clients."""
-        if not self.by_client:
-            return {}
-        return {"rounds": self.rounds, "iterations": None, "temporal": default_of("temporal")}
 
     def chosen(self) -> dict[str, Any]:
         """``filled`` without what is at its default: a new setting then changes no run's name.

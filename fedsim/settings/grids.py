@@ -174,7 +174,10 @@ class SweepConfig:
                         grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
                         fraction = grid[-1].config.plan.method.gradient
                         fractions.setdefault(grid[-1].name, set()).add(fraction)
-                longest = max((cell.config for cell in grid[first:]), key=_iterations)
+                longest = max(
+                    (cell.config for cell in grid[first:]),
+                    key=lambda config: config.plan.iterations,
+                )
                 references.append(Cell.reference(longest, chosen))
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
@@ -394,7 +397,3 @@ def _numbers(value: Any, origin: str, name: str) -> list[float]:
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
         raise PlacedError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
     return listed
-
-
-def _iterations(config: RunConfig) -> int:
-    return config.plan.iterations

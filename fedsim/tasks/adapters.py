@@ -62,9 +62,9 @@ def from_peft(
         raise UsageError(f"task {name}: task is of type {type(task).__name__}; give a fedsim.Task")
     frozen_config = deepcopy(config)  # as it is now: peft changes configurations when it uses them
     base = partial(_base_digest, model, frozen_config)
-    load: Callable[[Path | None, bool], Data] = partial(_loaded, task.load, base)
+    load: Callable[[Path | None, bool], Data] = partial(_with_base, task.load, base)
     if isinstance(task.load, Reader):
-        load = Reader(partial(_read, task.load, base), task.load.files)
+        load = Reader(partial(_with_base, task.load.read, base), task.load.files)
     try:
         return replace(
             task,
@@ -105,17 +105,8 @@ def _adapted(task: str, model: Callable[[], nn.Module], config: Any) -> nn.Modul
     return adapted_model
 
 
-def _loaded(
-    load: Callable[[Path | None, bool], Data],
-    base: Callable[[], str],
-    folder: Path | None,
-    download: bool,
-) -> Data:
-    return replace(load(folder, download), base=base())
-
-
-def _read(reader: Reader, base: Callable[[], str], folder: Path | None) -> Data:
-    return replace(reader.read(folder), base=base())
+def _with_base(read: Callable[..., Data], base: Callable[[], str], *where: Any) -> Data:
+    return replace(read(*where), base=base())
 
 
 def _base_digest(model: Callable[[], nn.Module], config: Any) -> str:

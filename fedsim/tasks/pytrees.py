@@ -179,10 +179,8 @@ def shapes_text(tree: Tree) -> str:
         >>> shapes_text(torch.zeros(2, 3))
         'torch.float32 (2, 3)'
     """
-    return ", ".join(f"{path} {_kind(leaf)}".strip() for path, leaf in named_leaves(tree))
-
-
-def _kind(leaf: Any) -> str:
-    if not isinstance(leaf, Tensor):
-        return type(leaf).__name__
-    return f"{leaf.dtype} {tuple(leaf.shape)}"
+    kinds = (
+        (path, f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__)
+        for path, x in named_leaves(tree)
+    )
+    return ", ".join(f"{path} {kind}".strip() for path, kind in kinds)

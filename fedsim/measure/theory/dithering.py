@@ -60,14 +60,14 @@ def relative_variance(values: Sequence[float], levels: Sequence[float], norm: fl
     return float(_spread(x / length, levels).sum() * length**2 / (x**2).sum())
 
 
-def equal_entries_variance(d: int, levels: Sequence[float], norm: float = 2) -> float:
+def equal_entries_variance(d: int, levels: Sequence[float]) -> float:
     """``relative_variance`` of ``d`` equal entries, without making them.
 
     Example:
         >>> round(equal_entries_variance(10**6, natural_levels(8)), 4)
         6.8125
     """
-    share = d ** (-1 / norm) if math.isfinite(norm) else 1.0
+    share = d**-0.5
     return float(_spread(np.array([share]), levels)[0]) / share**2
 
 

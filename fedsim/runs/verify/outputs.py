@@ -1,6 +1,7 @@
 """Check of a folder's tables, page and list of cells: they are made again from its runs."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
         path: the folder.
         name: of the table.
     """
-    text = read_text(path / name) if name.endswith(".csv") else _as_csv(path / name)
-    rows = csv_rows(text)
+    file = path / name
+    of_csv = name.endswith(".csv")
+    rows = csv_rows(read_text(file) if of_csv else csv_text(table_of(read_file(file))))
     cells = {
         printable(folder.name): neutral(read_summary(folder))
         for folder in run_folders(path)
@@ -81,10 +83,6 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
     left = yield from csv_differences(name, rows, expected)
     if left:
         yield f"{name} lacks run {next(iter(left))}"
-
-
-def _as_csv(file: Path) -> str:
-    return csv_text(table_of(read_file(file)))
 
 
 def tex_differences(verdict: Verdict, path: Path) -> None:
@@ -164,8 +162,10 @@ def _cells(verdict: Verdict, path: Path, allowed: Permissions) -> None:
         except UsageError as error:
             verdict.unchecked.append(f"which cells {name} lists: {error}")
             continue
-        present = {numbers: folder for folder, numbers in _numbers(path, allowed)}
-        names = {folder.name for folder in run_folders(path)}
+        present, names = set[Any](), {folder.name for folder in run_folders(path)}
+        for folder in run_folders(path):
+            with suppress(UsageError):  # settings that cannot be read name no cell
+                present.add(grids.numbers_of(allowed.config(folder)))
         lacking = [
             cell.name
             for cell in cells
@@ -179,15 +179,6 @@ def _listed(file: Path, allowed: Permissions) -> list[grids.Cell]:
     if TABLE in values:
         return cellfile.from_values(values, str(file))
     return grids.sweep_from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
-
-
-def _numbers(path: Path, allowed: Permissions) -> Iterator[tuple[str, Any]]:
-    """What names each run of the folder whose settings can be read, as ``grids.numbers_of``."""
-    for folder in run_folders(path):
-        try:
-            yield folder.name, grids.numbers_of(allowed.config(folder))
-        except UsageError:
-            continue
 
 
 def _lacking(name: str, cells: Sequence[str]) -> Iterator[str]:

@@ -76,9 +76,8 @@ class RecordedRun:
         """The rows of clients of a round, in their order; none where nobody was asked."""
         return self._of_rounds.get(number, [])
 
-    @cached_property
+    @cached_property  # not a look at the whole table for each round
     def _of_rounds(self) -> dict[int, list[dict[str, Any]]]:
-        """Not by a look at the whole table for each round, which would take rounds squared."""
         frames = self.clients.groupby("round", sort=False)
         return {int(str(number)): rows.to_dict("records") for number, rows in frames}
 

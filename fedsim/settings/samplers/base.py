@@ -154,7 +154,7 @@ def smallest(clients: np.ndarray, keys: np.ndarray, count: int) -> list[int]:
     return [int(client) for client in clients[np.argsort(keys, kind="stable")[:count]]]
 
 
-def weighted(info: DrawInfo, weights: np.ndarray, count: int, purpose: int = 0) -> list[int]:
+def weighted(info: DrawInfo, weights: np.ndarray, count: int) -> list[int]:
     """So many candidates without replacement, one after the other by weight (Efraimidis 2006).
 
     With E_i exponentially distributed with mean 1, the smallest keys are taken:
@@ -168,11 +168,9 @@ def weighted(info: DrawInfo, weights: np.ndarray, count: int, purpose: int = 0) 
         info: of the draw.
         weights: of each candidate, not negative, shape (candidates,).
         count: how many are drawn.
-        purpose: of the lots.
 
     Source: Efraimidis & Spirakis 2006 (Weighted random sampling with a reservoir), algorithm A.
     """
-    lots = info.lots(purpose)
     with np.errstate(divide="ignore"):
-        keys = np.where(weights > 0, lots / weights, np.inf)
+        keys = np.where(weights > 0, info.lots() / weights, np.inf)
     return smallest(info.candidates, keys, count)

@@ -140,7 +140,11 @@ def _element(axes: Axes, tips: Sequence[_Tip]) -> str:
     drawing = re.sub(r">\s+<", "><", file.getvalue().strip())
     drawing = re.sub(r'<g id="[^"]*"/>', "", drawing[drawing.index("<svg ") :])
     drawing = re.sub(r'<g id="[^"]*">', "<g>", drawing)  # each figure counts them from 1
-    drawing = _TAG.sub(lambda tag: _DIGITS.sub(_rounded, tag[0]), _STYLE.sub("", drawing, count=1))
+    # Two digits behind the point: the last ones differ from machine to machine.
+    drawing = _TAG.sub(
+        lambda tag: _DIGITS.sub(lambda x: f"{round(float(x[0]), 2):.10g}", tag[0]),
+        _STYLE.sub("", drawing, count=1),
+    )
     width, height = 72 * figure.get_size_inches()
     least = min(_LEAST_WIDTH, round(width / 0.75))
     boxes = "".join(
@@ -150,8 +154,3 @@ def _element(axes: Axes, tips: Sequence[_Tip]) -> str:
     )
     drawing = drawing.replace("<svg ", f'<svg style="min-width:{least}px" ', 1)
     return f'{drawing.removesuffix("</svg>")}<g class="tips">{boxes}</g></svg>'
-
-
-def _rounded(number: re.Match[str]) -> str:
-    """A number of two digits behind the point: the last ones differ from machine to machine."""
-    return f"{round(float(number[0]), 2):.10g}"

@@ -142,17 +142,6 @@ class CropAndFlip(Augmentation):
         return CropAndFlip(self.x.to(device), self.y.to(device), self.padding)
 
 
-def crop_and_flip(x: Tensor, padding: int, generator: Generator) -> Tensor:
-    """Images (B, C, H, W), each moved by up to ``padding`` pixels and perhaps mirrored.
-
-    Example:
-        >>> x = torch.arange(4.0).view(1, 1, 2, 2)
-        >>> crop_and_flip(x, 0, Generator().manual_seed(0)).shape
-        torch.Size([1, 1, 2, 2])
-    """
-    return cropped(x, padding, crops(len(x), padding, generator))
-
-
 def crops(count: int, padding: int, generator: Generator) -> Tensor:
     """First row, first column and 1 where it is mirrored, of ``count`` images: int64 (count, 3).
 

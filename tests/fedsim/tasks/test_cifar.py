@@ -13,7 +13,8 @@ import torch
 from compressors import derive
 from fedsim.ground.errors import DataError
 from fedsim.tasks.data import cifar
-from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
+from fedsim.tasks.data.images import CropAndFlip, Pixels, cropped
+from fedsim.tasks.data.images import crops as drawn_crops
 from fedsim.tasks.pack_cifar import pack, pack_command, read_source
 from tests.support.images import arrays
 
@@ -172,7 +173,7 @@ def test_arguments_of_the_command_have_sentences(capsys: pytest.CaptureFixture[s
 
 def test_every_crop_is_a_crop_and_half_are_mirrored() -> None:
     x = torch.randn(400, 3, 6, 5, generator=torch.Generator().manual_seed(1))
-    y = crop_and_flip(x, 2, torch.Generator().manual_seed(0))
+    y = cropped(x, 2, drawn_crops(len(x), 2, torch.Generator().manual_seed(0)))
     padded = torch.nn.functional.pad(x, (2, 2, 2, 2))
     seen: dict[tuple[int, int, bool], int] = {}
     for image, around in zip(y, padded, strict=True):
