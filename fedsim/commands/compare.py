@@ -54,12 +54,7 @@ def add_compare(commands: Any) -> None:
         default="",
         help="compare within so many bits of a client, such as 2Mbit; of several, their mean",
     )
-    parser.add_argument(
-        "--budget-of",
-        choices=("up", "total"),
-        default="up",
-        help="which bits of a client: upstream, or both ways (default: up)",
-    )
+    shared.add_budget_of(parser)
     parser.add_argument("--csv", metavar="FILE", help="write every pair of methods there")
     parser.add_argument("--figure", metavar="FILE", help="draw mean ranks there: PNG, PDF or SVG")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -199,6 +199,16 @@ def trusted(flags: argparse.Namespace) -> list[str]:
     return [*filter(None, map(values.get, (*CODE, "rows"))), *flags.own]
 
 
+def add_budget_of(parser: Any) -> None:
+    """Adds the flag that selects the bits of a budget."""
+    parser.add_argument(
+        "--budget-of",
+        choices=("up", "total"),
+        default="up",
+        help="which bits of a client: upstream, or both ways (default: up)",
+    )
+
+
 def add_table(parser: Any, seeds: bool = True) -> None:
     """Adds the flags of the table that a command prints, of several seeds or of one run."""
     parser.add_argument(

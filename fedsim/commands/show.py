@@ -48,12 +48,7 @@ def add_show(commands: Any) -> None:
                 help="which bits: whole payloads, or what papers count",
             )
         if name in ("budget", "pareto"):
-            one.add_argument(
-                "--budget-of",
-                choices=("up", "total"),
-                default="up",
-                help="which bits of a client: upstream, or both ways (default: up)",
-            )
+            shared.add_budget_of(one)
         if name == "curves":
             one.add_argument(
                 "--x",

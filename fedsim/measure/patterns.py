@@ -1,7 +1,7 @@
 """The positions and symbols of an update that a method sends: the input of lossless coders."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
@@ -127,18 +127,27 @@ def patterns(
     return positions.per_tensor, symbols.per_tensor
 
 
-def _with(part: Any, positions: Any, symbols: Any) -> Any:
-    """A copy of ``part`` whose pipelines have these coders; the copy can only write."""
+def _with(compressor: Compressor, positions: Any, symbols: Any) -> Compressor:
+    """A copy of ``compressor`` whose pipelines have these coders; the copy can only write."""
+
+    def tapped(pipeline: Pipeline) -> Pipeline:
+        changed = replace(pipeline, symbols=symbols)
+        return replace(changed, positions=positions) if pipeline.writes_positions else changed
+
+    with_taps: Compressor = with_pipelines(compressor, tapped)
+    return with_taps
+
+
+def with_pipelines(part: Any, change: Callable[[Pipeline], Pipeline]) -> Any:
+    """``part`` with each pipeline inside changed; itself where there is none."""
     if isinstance(part, Pipeline):
-        if part.writes_positions:
-            return replace(part, positions=positions, symbols=symbols)
-        return replace(part, symbols=symbols)
+        return change(part)
     if isinstance(part, tuple):
-        items = tuple(_with(item, positions, symbols) for item in part)
+        items = tuple(with_pipelines(item, change) for item in part)
         return part if all(map(operator.is_, items, part)) else items
     if not is_dataclass(part) or isinstance(part, type):
         return part
     values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    changed = {name: _with(value, positions, symbols) for name, value in values.items()}
+    changed = {name: with_pipelines(value, change) for name, value in values.items()}
     new = {name: value for name, value in changed.items() if value is not values[name]}
     return replace(part, **new) if new else part

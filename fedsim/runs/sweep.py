@@ -85,14 +85,7 @@ def run_cells(
     Args:
         cells: what to run.
         out: the sweep's folder.
-        jobs: cells at the same time, in processes forked from this one (on a GPU, or a cluster, as
-            Ray tasks of one core); 1 runs them in this process, None takes one job per core, as far
-            as free memory lasts.
-        ray_address: a Ray cluster to run on; the files of machines that do not see ``out`` come
-            home through Ray.
-        progress: called with a cell's name and the row of every round it finishes (of jobs
-            every evaluation, else five a second); True: shown on stderr where that is a terminal,
-            and in a notebook; False or None: not shown.
+        jobs, ray_address, progress: as of ``sweep``.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
         only: the part of the cells that this process runs, as ``part_of`` has it; the summaries are
             of these. The tables hold all that have ended.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from typing import Any
@@ -13,6 +13,7 @@ from compressors.parts import Lossy
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import example_at
+from fedsim.measure.patterns import with_pipelines
 from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 
 OWN_CODER = "own"
@@ -199,27 +200,22 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
         'ef(per_tensor(one_sided(0.01) | mean | ans | ans), mask=true)'
     """
     pipeline = resolve(at_rate(method, lr), p).compressor
-    return pipeline if coder == OWN_CODER else _recoded(pipeline, coder)
+    if coder == OWN_CODER:
+        return pipeline
+    coded: Any = parse(f"topk(0.1) | float32 | {coder}")
+
+    def recoded(pipeline: Pipeline) -> Pipeline:
+        changed = _replaced(pipeline, symbols=coded.codec.symbols)
+        lossy = isinstance(changed.positions, Lossy)
+        return changed if lossy else _replaced(changed, positions=coded.codec.positions)
+
+    changed: Compressor = with_pipelines(pipeline, recoded)
+    return changed
 
 
 def takes_coder(method: str, p: float | None, coder: str) -> bool:
     """Whether the coders change anything in the method."""
     return text(compressor(method, p, coder)) != text(compressor(method, p, OWN_CODER))
-
-
-def _recoded(part: Any, coder: str) -> Any:
-    if isinstance(part, tuple):
-        return tuple(_recoded(item, coder) for item in part)
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    inner = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    changed: Any = replace(part, **{name: _recoded(value, coder) for name, value in inner.items()})
-    if not isinstance(changed, Pipeline):
-        return changed
-    coded: Any = parse(f"topk(0.1) | float32 | {coder}")
-    changed = _replaced(changed, symbols=coded.codec.symbols)
-    lossy = isinstance(changed.positions, Lossy)
-    return changed if lossy else _replaced(changed, positions=coded.codec.positions)
 
 
 def _replaced(pipeline: Pipeline, **code: Any) -> Pipeline:
