@@ -6,10 +6,8 @@ the length of the message.
 
 import math
 
-from compressors.coders.golomb import expected_position_bits, golomb_parameter
+from compressors.coders.golomb import expected_position_bits
 from compressors.settings import check_share
-
-__all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", "rice_bits"]
 
 
 def ideal_position_bits(p: float) -> float:
@@ -67,16 +65,6 @@ def golomb_bits(p: float, m: int) -> float:
     covered = -math.expm1(m * log)
     short = -math.expm1(_short_remainders(m) * log) / covered
     return (m - 1).bit_length() + 1 / covered - short
-
-
-def best_golomb(p: float) -> int:
-    """The m for which a Golomb code of geometric gaps is shortest (Gallager & Van Voorhis 1975).
-
-    Example:
-        >>> [best_golomb(p) for p in (0.1, 0.01, 0.001)]
-        [7, 69, 693]
-    """
-    return golomb_parameter(p)
 
 
 def _short_remainders(m: int) -> int:

@@ -75,12 +75,12 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4)
 
 
 def _position_bits(_: int) -> list[TableDict]:
-    from compressors.coders.golomb import rice_parameter
+    from compressors.coders.golomb import golomb_parameter, rice_parameter
     from fedsim.measure.theory import positions
 
     rows = []
     for p in _SHARES:
-        best = positions.best_golomb(p)
+        best = golomb_parameter(p)
         rows.append(
             {
                 "p": p,

@@ -126,7 +126,7 @@ def page_differences(verdict: Verdict, path: Path) -> None:
     if by is None:
         verdict.unchecked.append("report.html, which another version made, or a search")
         return
-    expected = page(load_results(path), by.budget, by.budget_of)
+    expected = page(load_results(path), *by)
     verdict.add("report.html", section_differences(text, expected))
 
 

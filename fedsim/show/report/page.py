@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 import matplotlib
@@ -84,32 +83,7 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         ("versions", "Versions", versions(results)),
     ]
     kind = "several" if results.several else "one"
-    generator = Generated(budget, budget_of)
-    return document(title, _intro(results), sections, kind, generator.meta())
-
-
-@dataclass(frozen=True)
-class Generated:
-    """The arguments that a page was made with. Its head has them, so a check can make it again.
-
-    Attributes:
-        budget: as ``page`` takes it.
-        budget_of: as ``page`` takes it.
-    """
-
-    budget: float | None
-    budget_of: str
-
-    def meta(self) -> str:
-        """The element of HTML that says it.
-
-        Example:
-            >>> generated(Generated(2e6, "up").meta())
-            Generated(budget=2000000.0, budget_of='up')
-        """
-        budget = "" if self.budget is None else f"{float(self.budget)!r}"
-        content = f"fedsim {VERSION}; {_DRAWN_BY}; budget={budget}; of={self.budget_of}"
-        return f'<meta name="generator" content="{escape(content)}">'
+    return document(title, _intro(results), sections, kind, generated_by(budget, budget_of))
 
 
 _DRAWN_BY = f"matplotlib {matplotlib.__version__}"
@@ -119,12 +93,24 @@ _GENERATED = re.compile(
 )
 
 
-def generated(text: str) -> Generated | None:
-    """What a page was made with; None where other versions of fedsim or matplotlib made it."""
+def generated_by(budget: float | None, budget_of: str) -> str:
+    """The element of a page's head that has its arguments, so that a check can make it again.
+
+    Example:
+        >>> generated(generated_by(2e6, "up"))
+        (2000000.0, 'up')
+    """
+    limit = "" if budget is None else f"{float(budget)!r}"
+    content = f"fedsim {VERSION}; {_DRAWN_BY}; budget={limit}; of={budget_of}"
+    return f'<meta name="generator" content="{escape(content)}">'
+
+
+def generated(text: str) -> tuple[float | None, str] | None:
+    """A page's arguments; None where other versions of fedsim or matplotlib made it."""
     parts = _GENERATED.search(text)
     if parts is None or parts.group(1, 2) != (VERSION, _DRAWN_BY):
         return None
-    return Generated(float(parts[3]) if parts[3] else None, parts[4])
+    return float(parts[3]) if parts[3] else None, parts[4]
 
 
 def document(title: str, intro: str, sections: Sequence[Section], kind: str, head: str = "") -> str:

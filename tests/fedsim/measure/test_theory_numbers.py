@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compressors.bounds import compose_omegas, natural_omega, standard_omega
-from compressors.coders.golomb import rice_parameter
+from compressors.coders.golomb import golomb_parameter, rice_parameter
 from fedsim.measure.theory import (
     convergence,
     deepreduce,
@@ -37,7 +37,7 @@ def test_position_bits_term_by_term(p: float) -> None:
         c = (m - 1).bit_length()
         return lambda g: g // m + 1 + c - (g % m < (1 << c) - m)
 
-    m = positions.best_golomb(p)
+    m = golomb_parameter(p)
     best = positions.golomb_bits(p, m)
     assert best == pytest.approx(summed(p, truncated(m)))
     entropy = -sum(q * math.log2(q) for q in (p, 1 - p)) / p
