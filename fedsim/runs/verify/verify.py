@@ -23,8 +23,11 @@ from fedsim.runs.verify import messages, sums
 from fedsim.runs.verify.clientreplies import Replies
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.recordedrun import RecordedRun
-from fedsim.runs.verify.replay import CODING,
-    clocked_coding, left_out, replay_differences,
+from fedsim.runs.verify.replay import (
+    CODING,
+    clocked_coding,
+    left_out,
+    replay_differences,
     replay_obstacle,
 )
 from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
