@@ -4,16 +4,12 @@ import math
 
 import pytest
 import torch
-from flwr.app import ConfigRecord
 
-from compressors import compress, decompress, derive, parse
+from compressors import derive, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies import DelayedDSGD, Majority, vote_code
+from strategies import vote_code
 from strategies.contrib.majority import vote
-from tests.support.linear import Pull, grid_of, modded_app, record, vector
-
-SIGN = parse("sign(0.5)")
 
 
 def votes(*rows: list[float]) -> list[dict[str, torch.Tensor]]:
@@ -45,13 +41,6 @@ def test_ties_go_by_a_coin_of_seed_round_tensor_and_entry() -> None:
     assert torch.equal(again["b"], found["b"])  # nobody's order matters
 
 
-def test_only_ties_get_a_coin() -> None:
-    mixed = torch.tensor([0.5, -0.5]).repeat(500)
-    found = vote(votes(mixed.tolist(), [0.5] * 1000), 0, 1)["w"]
-    assert bool((found[::2] == 0.5).all())
-    assert found[1::2].unique().numel() == 2
-
-
 @pytest.mark.parametrize(
     "ballots", [votes([1.0, 2.0]), votes([1.0], [2.0]), votes([0.0]), votes([1.0, 0.0], [1.0, 1.0])]
 )
@@ -60,59 +49,9 @@ def test_what_is_no_vote(ballots: list[dict[str, torch.Tensor]]) -> None:
         vote(ballots, 0, 1)
 
 
-def test_tensors_without_entries() -> None:
-    empty = [{"w": torch.zeros(3, 0)}] * 2
-    assert vote(empty, 0, 1)["w"].shape == (3, 0)
-
-
 def test_which_methods_vote() -> None:
     for text in ("sign(0.5)", "flat(sign(0.5))", "per_tensor(identity | sign(0.5))"):
         assert vote_code(parse(text)) == parse(text)
         assert vote_code(parse(f"ef({text})")) == parse(text)
     for text in ("raw", "l1_sign", "onebit", "topk(0.1) | sign(0.5)", "by_name('*', sign(0.5))"):
         assert vote_code(parse(text)) is None
-
-
-def test_the_downlink_carries_the_vote_exactly() -> None:
-    torch.manual_seed(0)
-    ups = [
-        decompress(
-            SIGN, compress(SIGN, {"w": torch.randn(40, 25)})[0].payload, {"w": torch.empty(40, 25)}
-        )
-        for _ in range(4)
-    ]
-    found = vote(ups, 1, 1)
-    packet, _ = compress(vote_code(SIGN), found, seed=5)
-    assert packet.spans == {"header": 24, "positions": 0, "values": 1000, "side": 0}
-    assert torch.equal(decompress(SIGN, packet.payload, found)["w"], found["w"])
-
-
-def test_three_rounds_by_hand() -> None:
-    """Three clients pull towards (8, -8), (4, 8), (-8, 8): (+, +) by two to one.
-
-    After the first round w is (0.5, 0.5), and so on; every update is one bit per entry, up and
-    down, and what clients hold is what the server holds.
-    """
-    pull = Pull([(8.0, -8.0), (4.0, 8.0), (-8.0, 8.0)])
-    grid = grid_of(modded_app(pull, SIGN, SIGN), 3)
-    strategy = DelayedDSGD(SIGN, SIGN, clients=3, rule=Majority())
-    arrays, sizes = record([0.0, 0.0]), []
-    for number in (1, 2, 3):
-        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
-        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
-        traffic = strategy.channel.traffic
-        sizes.append([len(d.payload) for d in traffic.downlinks.values()])
-        assert {len(up.payload) for up in traffic.uplinks.values()} == {4}  # 24 bits and 2
-        assert vector(strategy.channel.weights) == [number / 2, number / 2]
-    grid.close()
-    assert sizes[1:] == [[4] * 3] * 2
-    assert pull.seen == {c: [[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]] for c in range(3)}
-
-
-def test_the_mean_of_signs_is_not_the_vote() -> None:
-    pull = Pull([(8.0, -8.0), (4.0, 8.0), (-8.0, 8.0)])
-    grid = grid_of(modded_app(pull, SIGN), 3)
-    strategy = DelayedDSGD(SIGN, clients=3)
-    strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
-    grid.close()
-    assert vector(strategy.channel.weights) == pytest.approx([1 / 6, 1 / 6])

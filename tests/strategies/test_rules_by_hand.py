@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.optim import SGD
@@ -36,7 +35,6 @@ from strategies import (
     build,
 )
 from strategies.channel.traffic import average_buffers
-from strategies.contrib import majority
 from strategies.contrib.fetchsgd import Tables
 from strategies.contrib.marina import dense
 from tests.support.runs import small
@@ -195,26 +193,6 @@ def test_scaffold_s_lines_16_and_17() -> None:
 
 
 # --- votes and integers -------------------------------------------------------------------------
-
-
-def test_ties_of_a_vote_by_their_coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two against two on entries 1 and 2, whose coins are 0 (plus) and 1 (minus); three to one
-    on the others."""
-    seen = []
-
-    def coins(seed: int, places: np.ndarray) -> np.ndarray:
-        seen.append(places.tolist())
-        return np.array([0, 2**31], np.uint32)
-
-    monkeypatch.setattr(majority.noise, "words", coins)
-    ups = {
-        0: up(0.5, 0.5, 0.5, -0.5),
-        1: up(0.5, 0.5, -0.5, -0.5),
-        2: up(0.5, -0.5, 0.5, -0.5),
-        3: up(-0.5, -0.5, -0.5, 0.5),
-    }
-    strategy = ruled(Majority(), "sign(0.5)", clients=4, entries=4)
-    assert moves(strategy, 1, ups) == [0.5, 0.5, -0.5, -0.5] and seen == [[1, 2]]
 
 
 def test_votes_count_once_each_round_anew() -> None:

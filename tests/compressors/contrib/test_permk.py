@@ -43,30 +43,6 @@ def test_equal_updates_arrive_whole_and_every_message_is_a_part() -> None:
     assert [8 * len(p.payload) for p in packets] == [24 + 48 + 32 * k for k in (10, 10, 10, 11)]
 
 
-@pytest.mark.slow
-def test_different_updates_are_unbiased_together() -> None:
-    """Error of the mean: (1/N) sum ||x_i||^2 - ||mean||^2 per draw (Lemma 1 with d = N)."""
-    updates = [normal(4, seed) for seed in range(4)]
-    method, draws = parse("permk(4)"), 6000
-    means = torch.stack(
-        [
-            torch.stack(
-                [
-                    compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded
-                    for i, x in enumerate(updates)
-                ]
-            ).mean(0)
-            for s in range(draws)
-        ]
-    ).double()
-    wanted = torch.stack(updates).mean(0).double()
-    spread = means.std(0) / draws**0.5
-    assert bool(((means.mean(0) - wanted).abs() < 5 * spread).all())
-    error = float((means - wanted).square().sum(1).mean())
-    norms = torch.stack(updates).double().square().sum(1).mean()
-    assert error == pytest.approx(float(norms - wanted.square().sum()), rel=0.05)
-
-
 @pytest.mark.parametrize("d", [3, 5])
 def test_the_bound_is_that_of_a_client_drawn_by_chance(d: int) -> None:
     """Of the last one of four alone, two of five entries are sent: 1 + 2 * 4 * 2 / 5."""
