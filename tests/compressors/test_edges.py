@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import ALL, UpdateError, compress, parse, text
+from compressors import ALL, ROWS, Row, UpdateError, compress, parse, text
 from tests.support.generators import (
     DEVICES,
     METHODS,
@@ -16,7 +16,7 @@ from tests.support.generators import (
     same_bits,
     whole_numbers,
 )
-from tests.support.traits import frame_bits, keeps_single_entries, only_plain, scales_up
+from tests.support.traits import frame_bits, keeps_single_entries, only_plain, pipelines, scales_up
 
 TINY = 2.0**-149  # the smallest denormal
 HUGE = torch.finfo(torch.float32).max
@@ -107,6 +107,14 @@ def test_zeros_send_nothing(method: str, edge: str) -> None:
     assert torch.equal(packet.sent["w"].decoded, EDGES[edge].abs())
 
 
+@pytest.mark.parametrize("row", [r for r in ROWS if r.kind == "quantizer"], ids=lambda r: r.name)
+def test_a_quantizer_of_no_values_writes_nothing(row: Row) -> None:
+    quantizer = text(pipelines(parse(row.example))[0].quantize)
+    packet, _ = compress(parse(f"one_sided(0.5) | {quantizer}"), {"w": torch.zeros(40)})
+    assert packet.spans["values"] == packet.spans["side"] == 0
+    assert not packet.sent["w"].decoded.any()
+
+
 @pytest.mark.parametrize("method", [m for m in METHODS if keeps_single_entries(m)])
 @pytest.mark.parametrize("edge", ["one entry", "scalar"])
 def test_a_single_entry_is_exact(method: str, edge: str) -> None:
@@ -179,7 +187,10 @@ def test_bfloat16_updates_are_widened(method: str) -> None:
         assert torch.equal(packet.sent["w"].decoded.to(torch.bfloat16), narrow)
 
 
-@pytest.mark.parametrize("method", [m for m in SPARSE if text(parse(m)).startswith("ef(")])
+@pytest.mark.parametrize(
+    "method",
+    [m for m in SPARSE if text(parse(m)).startswith("ef(")] + ["dgc(0.1, 0)"],
+)
 def test_a_residual_that_overflows_is_refused_by_name(method: str) -> None:
     update = {"w": torch.full((300,), HUGE)}
     _, memory = compress(parse(method), update)

@@ -1,8 +1,9 @@
 """MARINA's messages: one bit, then a gradient or how it changed."""
 
+import pytest
 import torch
 
-from compressors import compress, decompress, parse
+from compressors import NotFinite, compress, decompress, parse
 
 METHOD = parse("marina(randk(0.2) | float32, 0.1)")
 
@@ -30,3 +31,9 @@ def test_golden_difference() -> None:
     update = {"w": torch.tensor([4.0, 1.0, -8.0])}
     payload = compress(method, update, {"before/w": torch.tensor([2.0, 1.0, 0.0])})[0].payload
     assert payload.hex() == "011a1518000820"
+
+
+def test_a_difference_that_overflows_is_named() -> None:
+    high = torch.full((4,), 3e38)
+    with pytest.raises(NotFinite, match="'w' and its memory overflow float32"):
+        compress(METHOD, {"w": high}, {"before/w": -high})

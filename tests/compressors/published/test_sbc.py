@@ -10,7 +10,7 @@ from torch import Tensor
 from compressors import compress, parse, sbc
 from compressors.coders.golomb import expected_position_bits
 from tests.support.examples import asked_of
-from tests.support.generators import DEVICES, same_bits, updates, whole_numbers
+from tests.support.generators import DEVICES, updates
 
 LENET5 = {
     "conv1.weight": (20, 1, 5, 5),
@@ -96,20 +96,6 @@ def test_two_rounds_by_hand() -> None:
     packet, memory = compress(sbc(0.5), {"w": torch.tensor([0.0, -4.0, 0.0, 1.0])}, memory)
     assert packet.sent["w"].decoded.tolist() == [0, -3, 0, -3]  # of [1, -5, 1, -1]
     assert memory["residual/w"].tolist() == [1, -2, 1, 2]
-
-
-def test_one_is_dense() -> None:
-    update = {"w": whole_numbers(50, 1), "v": torch.zeros(3)}
-    packet, memory = compress(sbc(1), update)
-    assert sbc(1) == parse("raw")
-    assert memory == {}
-    assert same_bits({name: one.decoded for name, one in packet.sent.items()}, update)
-
-
-@pytest.mark.parametrize("p", [0, -1, 1.01, math.nan, math.inf, True])
-def test_shares_that_cannot_be(p: float) -> None:
-    with pytest.raises(ValueError, match="one_sided: p is"):
-        sbc(p)
 
 
 def lenet5() -> dict[str, Tensor]:

@@ -4,68 +4,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
 from compressors import (
     BitWriter,
-    Float32,
-    Mean,
-    Natural,
-    Pipeline,
     Then,
-    TopK,
     compress,
     decompress,
     parse,
-    text,
 )
-from compressors.base import tensor_seed
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols
 from tests.support.generators import whole_numbers
-
-
-@dataclass(frozen=True)
-class Noted:
-    """Adds the seed's low bits and writes side information: shows who is given what."""
-
-    needs_seed: ClassVar[bool] = True
-    one_sign: ClassVar[bool] = False
-    mark: int = 0
-
-    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
-        with out.span("side"):
-            out.uint(self.mark, 8)
-        return Symbols((values.long() & 0x7F).to(torch.uint8), 128, seed)
-
-    def read_side(self, bits, place: Place):
-        with bits.span("side"):
-            return 128, bits.uint(8)
-
-    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        return symbols.codes.float() + seed % 1024 / 1024
-
-
-def test_only_the_second_travels() -> None:
-    values, place, out = torch.arange(5.0), Place(None, torch.Size([5])), BitWriter()
-    both = Then(Noted(7), Float32())
-    symbols = both.quantize(values, place, out, seed=3)
-    assert out.position == 0  # the first one's side information stayed here
-    assert symbols.alphabet == 1 << 32
-    shift = tensor_seed(3, 1) % 1024 / 1024  # the first decodes with the seed that it coded with
-    assert torch.equal(both.dequantize(symbols, place, 3), values + shift)
-    assert not both.needs_seed
-    assert Then(Float32(), Noted()).needs_seed
-
-    behind = Then(Float32(), Noted(9))
-    symbols = behind.quantize(values, place, out, seed=3)
-    assert out.spans()["side"] == out.position == 8
-    assert symbols.side == tensor_seed(3, 2)
-    shift = tensor_seed(3, 2) % 1024 / 1024
-    assert torch.equal(behind.dequantize(symbols, place, 3), values + shift)
-    assert tensor_seed(3, 1) % 1024 != tensor_seed(3, 2) % 1024
 
 
 def test_the_message_is_that_of_the_second() -> None:
@@ -78,25 +29,6 @@ def test_the_message_is_that_of_the_second() -> None:
     assert packet.payload[3:] == alone.payload[3:]
     got = decompress(both, packet.payload, update)
     assert all(torch.equal(got[n], packet.sent[n].decoded) for n in update)
-
-
-def test_exact_firsts_change_nothing_but_the_noise() -> None:
-    """Powers of two stay what they are in every quantizer here."""
-    update = {"w": 2.0 ** (torch.arange(30) - 15) * torch.tensor([1.0, -1.0]).repeat(15)}
-    for method in ("then(cnat, cnat)", "then(bfloat16, cnat(8))", "then(then(cnat, cnat), cnat)"):
-        sent = compress(parse(method), update, seed=3)[0].sent["w"]
-        assert torch.equal(sent.decoded, update["w"]), method
-
-
-def moments(first, second, values: Tensor, rounds: int) -> Tensor:
-    """||C(x)||**2 / ||x||**2 of ``rounds`` draws."""
-    both, place = Then(first, second), Place(None, values.shape)
-    found = []
-    for seed in range(rounds):
-        symbols = both.quantize(values, place, BitWriter(), seed)
-        decoded = both.dequantize(symbols, place, seed).double()
-        found.append(float(decoded.square().sum() / values.double().square().sum()))
-    return torch.tensor(found, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -118,21 +50,6 @@ class Kept:
         return symbols.codes.view(torch.float32)
 
 
-def test_theorem_5_is_tight_behind_a_sparsifier() -> None:
-    """omega12 = 9/8 omega1 + 1/8, where all entries are 4/3 * 2**k times q: equality.
-
-    S_q with q = 1/4 has omega 3, its kept values are 4/3 * 2**k: second moment 4 * 9/8 = 4.5.
-    Five standard errors of the sample's mean, taken from the sample; the same seed for both
-    parts, or none for the second, would leave the mean but not this (see the test below).
-    """
-    values = torch.full((4096,), 4 / 3)
-    found = moments(Kept(0.25), Natural(), values, rounds=64)
-    omega = 3 * 9 / 8 + 1 / 8
-    error = float(found.std()) / 8
-    assert error < 0.05
-    assert abs(float(found.mean()) - (omega + 1)) < 5 * error
-
-
 def test_the_two_draw_from_different_streams() -> None:
     """The very same noise twice would tie the second's choice to the first's.
 
@@ -147,19 +64,11 @@ def test_the_two_draw_from_different_streams() -> None:
     assert set(found.unique().tolist()) == {0.0, 4.0}
 
 
-def test_settings_and_text() -> None:
-    both = Then(Natural(8), Then(Natural(), Natural(5, 0)))
-    assert text(both) == "then(cnat(8), then(cnat, cnat(5, 0)))"
-    assert parse(f"topk(0.1) | {text(both)}").codec == Pipeline(TopK(0.1), both)
-    assert Then(Mean(), Natural()).one_sign
-    assert Then(Natural(), Mean()).one_sign
-    assert not both.one_sign
-    for settings in ((TopK(0.1), Natural()), (Natural(), 3)):
-        with pytest.raises(ValueError, match=r"then: (first|second) is .*takes two quantizers"):
-            Then(*settings)
-
-
-def test_nothing_to_send() -> None:
-    both = parse("topk(0.5) | then(cnat, cnat(8)) | golomb")
-    packet, _ = compress(both, {"w": torch.zeros(10)})
-    assert packet.spans == {"header": 32, "positions": 0, "values": 0, "side": 0}
+def test_only_the_second_has_side_information_and_either_may_need_the_seed() -> None:
+    update = {"w": whole_numbers(40, 1) / 3}
+    assert compress(parse("then(dither(15), cnat)"), update)[0].spans["side"] == 0
+    for text in ("then(cnat, lattice(2))", "then(lattice(2), cnat)"):
+        packet, _ = compress(parse(text), update, seed=5)
+        got = decompress(parse(text), packet.payload, update)
+        assert torch.equal(got["w"], packet.sent["w"].decoded)
+    assert parse("then(cnat, lattice(2))").needs_seed

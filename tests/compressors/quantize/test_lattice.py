@@ -9,11 +9,9 @@ from torch import Tensor
 
 from compressors import PayloadError, compress, decompress, parse
 from compressors.bits import BitReader, BitWriter
-from compressors.bounds import bound
 from compressors.kernels import lattice as kernel
 from compressors.parts import Place
 from compressors.quantize.lattice import Lattice
-from tests.support.cases import cases
 
 
 def draw(kind: str, n: int) -> Tensor:
@@ -49,22 +47,6 @@ def test_the_point_is_the_nearest_of_all() -> None:
         assert mine <= 1 / math.sqrt(3) + 1e-12  # the corner of a cell
 
 
-@pytest.mark.parametrize(
-    "kind", cases({kind: kind for kind in ("normal", "heavy", "one", "equal")}, quick=["heavy"])
-)
-@pytest.mark.parametrize("bits", cases({"0.5": 0.5, "2": 2, "5": 5}, quick=["2"]))
-def test_the_error_is_of_one_size_whatever_the_values(kind: str, bits: float) -> None:
-    """Theorem 1: the mean square error per entry is the cell's second moment; no bias."""
-    x = draw(kind, 60)
-    errors = torch.stack([sent(f"uveqfed({bits})", x, s) - x for s in range(1500)]).double()
-    share = float(errors.square().sum(1).mean() / x.double().square().sum())
-    assert share == pytest.approx(bound(parse(f"uveqfed({bits})"), 60).omega, rel=0.03)
-    spread = errors.std(0) / 1500**0.5
-    assert bool((errors.mean(0).abs() < 5 * spread).all())
-    each = errors.square().mean(0)
-    assert float(each.max() / each.min()) < 1.4  # alike at every entry, large or small
-
-
 def test_the_error_of_a_pair_fills_a_hexagon() -> None:
     x = draw("normal", 20000)
     pairs = (sent("uveqfed(3)", x) - x).double().view(-1, 2).numpy()
@@ -87,40 +69,6 @@ def test_bits_of_normal_values() -> None:
         assert per_entry - math.log2(1 / error) / 2 < 0.42
 
 
-def test_an_odd_last_value_has_a_line() -> None:
-    x = draw("normal", 61)
-    errors = torch.stack([sent("uveqfed(2)", x, s) - x for s in range(1500)]).double()
-    last, first = errors[:, 60].square().mean(), errors[:, :60].square().mean()
-    assert float(last / first) == pytest.approx(1.2, rel=0.1)  # 1 / 12 of a square to a hexagon's
-    share = float(errors.square().sum(1).mean() / x.double().square().sum())
-    assert share == pytest.approx(bound(parse("uveqfed(2)"), 61).omega, rel=0.03)
-
-
-@pytest.mark.parametrize("before", ["nonzero", "topk(1)", "randk(0.5)"])
-def test_fewer_values_than_the_most_have_no_more_than_the_bound(before: str) -> None:
-    """Behind a sparsifier a single value of two is one without a second."""
-    x, method = torch.tensor([1.0, 0.0]), f"{before} | lattice(2) | ans"
-    known = bound(parse(method), 2)
-    limit = known.omega if known.omega is not None else 1 - known.delta
-    errors = torch.stack([sent(method, x, s) - x for s in range(1500)]).double().square().sum(1)
-    assert float(errors.mean()) == pytest.approx(limit, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    "x",
-    [
-        torch.zeros(5),
-        torch.zeros(0),
-        torch.tensor([1e-45, 0.0, -1e-45]),
-        torch.tensor([3e38, -3e38]),
-    ],
-)
-def test_the_ends(x: Tensor) -> None:
-    got = sent("lattice(8)", x)
-    assert bool(torch.isfinite(got).all())
-    assert torch.allclose(got, x, rtol=0.02, atol=1e-44)
-
-
 def test_a_hostile_side_is_refused() -> None:
     for scale, top in ((math.nan, 3), (-1.0, 3), (math.inf, 3), (1.0, 1 << 31)):
         out = BitWriter()
@@ -128,9 +76,3 @@ def test_a_hostile_side_is_refused() -> None:
         out.uint(top, 32)
         with pytest.raises(PayloadError, match="lattice"):
             Lattice(2).read_side(BitReader(out.to_bytes()), Place(None, torch.Size([2])))
-
-
-@pytest.mark.parametrize("bits", ["0", "9", "true"])
-def test_other_bits_are_refused(bits: str) -> None:
-    with pytest.raises(ValueError, match="lattice: bits"):
-        parse(f"lattice({bits})")

@@ -8,14 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import Natural, text
-from compressors.bits import BitWriter
+from compressors import BitWriter, Natural, compress, decompress, parse, text
 from compressors.kernels import noise
 from compressors.parts import Place, code_dtype
-from tests.support.generators import bits_of
-from tests.support.slowtwins import codes_torch, decode_torch, powers_torch
+from tests.support.generators import bits_of, from_bits, to_bits
 
-EVERY_U = np.arange(1 << 23, dtype=np.uint32)
 SETTINGS = [
     Natural(),
     Natural(rounding="nearest"),
@@ -94,106 +91,47 @@ def test_every_value_by_the_definition(settings: Natural) -> None:
     assert np.array_equal(bits_of(found), bits_of(torch.tensor(wanted)))
 
 
-@every_setting
-def test_compiled_and_torch_agree(settings: Natural) -> None:
-    """Same codes and same numbers, whichever way they are made."""
-    values = all_kinds()
-    codes = codes_of(settings, values, seed=9)
-    seed = 9 if settings.rounding == "random" else None
-    window = (settings.lowest + 127, settings.highest + 127, settings.bits - 1)
-    twin = codes_torch(values, seed, *window)
-    unsigned = codes.long() & 0xFFFF
-    assert torch.equal(unsigned, twin)
-    back = decode_torch(codes, window[0], window[2])
-    assert np.array_equal(bits_of(settings.decode(codes)), bits_of(back))
+def test_nearest_and_ties() -> None:
+    values = [1.0, 1.49, 1.5, 1.51, -1.5, -2.9, 3.1, 2.0**-127, 2.0**-128, 0.0, 3e38]
+    wanted = [1.0, 1.0, 2.0, 2.0, -2.0, -2.0, 4.0, 2.0**-126, 0.0, 0.0, 2.0**127]
+    near = Natural(rounding="nearest")
+    found = codes_of(near, torch.tensor(values), seed=1)
+    assert near.decode(found).tolist() == wanted
+    assert torch.equal(found, codes_of(near, torch.tensor(values), seed=2))
 
 
-def test_powers_are_what_nine_bits_decode() -> None:
-    values = all_kinds()[:20_000]
-    wanted = rounded(Natural(), values, seed=4)
-    twin = powers_torch(values, 4) << 1  # without the sign
-    assert torch.equal(twin, torch.from_numpy((bits_of(wanted) << 1).astype(np.int64)))
+def test_a_window() -> None:
+    """Three bits: sign, and zero or one of three exponents; here 2, 1 and 0."""
+    values = torch.tensor([1.0, 2.0, 4.0, 8.0, -1.0, -100.0, 0.0, 0.5, 0.49, 3.0])
+    near = Natural(3, 2, "nearest")
+    assert (near.lowest, near.highest) == (0, 2)
+    codes = codes_of(near, values, 0)
+    assert codes.tolist() == [1, 2, 3, 3, 0b101, 0b111, 0, 1, 0, 3]
+    assert near.decode(codes).tolist() == [1, 2, 4, 4, -1, -4, 0, 1, 0, 4]
+    assert (Natural().lowest, Natural().highest) == (-126, 127)
+    assert (Natural(8).lowest, Natural(8).highest) == (-63, 63)
+    assert (Natural(2, 5).lowest, Natural(2, 5).highest) == (5, 5)
 
 
-def outcomes(value: float) -> np.ndarray:
-    """What each of the 2**23 values of U makes of ``value``: the formula of section 2.4."""
-    bits = np.array([value], np.float32).view(np.uint32)
-    return ((bits + EVERY_U) & np.uint32(0xFF800000)).view(np.float32)
+BY_HAND = [
+    # The sign and the biased exponent: 1 is 2**(127 - 127). First all signs, then all bytes.
+    ("cnat", [1.0, -0.5, 0.0, 2.0**127], "0100 01111111 01111110 00000000 11111110"),
+    ("cnat(rounding='nearest')", [3.0, -5.0], "01 10000001 10000001"),
+    # Eight bits: sign and exponent + 64, so that -63 is 1.
+    ("cnat(8)", [1.0, -(2.0**-63), 2.0**63, 2.0**90], "01000000 10000001 01111111 01111111"),
+    # Three exponents, -1 to 1; fields 1 to 3 and zero.
+    ("cnat(3, 1)", [2.0, -1.0, 0.5, 0.0], "011 110 001 000"),
+    ("cnat(2, 0, 'nearest')", [2.0, -1.0, 0.25], "01 11 00"),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "ratio"),
-    [
-        (2.5, 1.12),
-        (-2.5, 1.12),
-        (1.0, 1.0),
-        (4 / 3, 1.125),
-        (4 / 3 * 2**90, 1.125),
-        (4 / 3 * 2.0**-126, 1.125),
-        (1.5, 10 / 9),
-        (1.9999999, 1.0),
-        (0.0, None),
-    ],
-)
-def test_all_noise_run_through(value: float, ratio: float | None) -> None:
-    """Exact moments, not estimates: the mean is the value itself.
-
-    The ratio is (1 + 3 m) / (1 + m)**2; what differs is float32's rounding of 4/3, 2**-24.
-    """
-    t = float(np.float32(value))
-    found, counts = np.unique(outcomes(value), return_counts=True)
-    mean = sum(Fraction(float(v)) * int(c) for v, c in zip(found, counts, strict=True)) / 2**23
-    assert mean == Fraction(t)
-    assert len(found) <= 2
-    if ratio is not None:
-        second = sum(float(v) ** 2 * int(c) for v, c in zip(found, counts, strict=True)) / 2**23
-        assert second / t**2 == pytest.approx(ratio, rel=1e-6)
-
-
-def test_the_kernel_is_that_formula() -> None:
-    """U is the low 23 bits of the noise: with the test above, the kernel's mean is exact."""
-    values = all_kinds()
-    values = values[values.abs() < 2.0**127]  # beyond, the carry would end at infinity
-    u = noise.words(3, np.arange(values.numel())) & np.uint32(0x7FFFFF)
-    found = bits_of(rounded(Natural(), values, 3))
-    assert np.array_equal(found, (bits_of(values) + u) & 0xFF800000)
-
-
-def test_the_second_moment_stays_below_nine_eighths() -> None:
-    """Of all 2**23 mantissas. As many U carry as the mantissa has units, so the chance is m."""
-    for mantissa in (0, 1, 12345, 2796203, (1 << 23) - 1):
-        bits = np.uint32(0x3F800000 + mantissa)
-        assert int((((bits + EVERY_U) >> np.uint32(23)) > 127).sum()) == mantissa
-    m = EVERY_U / 2**23
-    ratio = (1 + 3 * m) / (1 + m) ** 2
-    assert ratio.max() <= 1.125
-    assert ratio.max() > 1.1249999
-    assert abs(m[ratio.argmax()] - 1 / 3) < 1e-6
-
-
-def test_entries_do_not_share_their_noise() -> None:
-    """Of 2**16 entries 1.5 a half rises; so do a quarter of all pairs, for other seeds too.
-
-    Deviations 2**-9 and sqrt(3) 2**-10 of the shares; six of them.
-    """
-    a = rounded(Natural(), torch.full((1 << 16,), 1.5), seed=1) == 2
-    b = rounded(Natural(), torch.full((1 << 16,), 1.5), seed=2) == 2
-    assert abs(float(a.float().mean()) - 0.5) < 6 * 2**-9
-    for other in (a.roll(1), b):
-        assert abs(float((a & other).float().mean()) - 0.25) < 6 * math.sqrt(3) * 2**-10
-
-
-def test_zeros_denormals_and_the_end_of_the_range() -> None:
-    tiny, huge = 2.0**-149, torch.finfo(torch.float32).max
-    found = rounded(Natural(), torch.tensor([0.0, -0.0] + [huge, -huge] * 40), seed=1)
-    assert bits_of(found)[:2].tolist() == [0, 0x80000000]
-    assert found[2:].tolist() == [2.0**127, -(2.0**127)] * 40
-    # 3 * 2**-127 / 4 is a denormal, three quarters of a half of the least power: 3/8 of it.
-    n = 1 << 16
-    some = rounded(Natural(), torch.full((n,), 0.375 * 2.0**-126), seed=1)
-    assert set(some.tolist()) == {0.0, 2.0**-126}
-    share = float((some > 0).double().mean())
-    assert abs(share - 0.375) < 5 * math.sqrt(0.375 * 0.625 / n)
-    found = np.unique(outcomes(5 * tiny), return_counts=True)
-    assert found[0].tolist() == [0.0, 2.0**-126]
-    assert found[1].tolist() == [2**23 - 5, 5]
+@pytest.mark.parametrize(("method", "entries", "bits"), BY_HAND)
+def test_messages_written_by_hand(method: str, entries: list[float], bits: str) -> None:
+    update = {"w": torch.tensor(entries)}
+    packet, _ = compress(parse(method), update)
+    assert to_bits(packet.payload[3:]) == to_bits(from_bits(bits))
+    assert packet.spans["side"] == packet.spans["positions"] == 0
+    assert packet.spans["values"] == len(bits.replace(" ", ""))
+    assert packet.spans["header"] == 8 * len(packet.payload) - packet.spans["values"]
+    got = decompress(parse(method), packet.payload, update)
+    assert torch.equal(got["w"], packet.sent["w"].decoded)

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from compressors import TopK, compress, parse, text
 from compressors.sparsify.sampled import (
-    above_sampled,
     sample_size,
-    sampled_threshold,
 )
 from tests.support.generators import decoded
-from tests.support.slowtwins import above_sampled_torch
 
 
 def normal(n: int, seed: int = 0) -> np.ndarray:
@@ -89,26 +86,6 @@ def test_never_more_than_twice_k(filled: int) -> None:
     k = 60
     sent = chosen(TopK(0.002, 0.001), x, 1)
     assert sent == list(range(filled if filled <= 2 * k else k))
-
-
-@pytest.mark.parametrize("level", [0.0, 0.5, 2.0, 3.5, 9.0])
-def test_the_twins_of_a_sampled_threshold(level: float) -> None:
-    x, threshold = torch.tensor(normal(9000)), torch.tensor(level).view(torch.int32)
-    for k in (1, 50, 4000):
-        found = above_sampled(x, k, threshold)
-        assert torch.equal(found, above_sampled_torch(x, k, threshold))
-        assert found.numel() <= 2 * k
-
-
-def test_the_seed_draws_the_sample_and_nothing_else_does() -> None:
-    x = torch.tensor(normal(9000))
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = sampled_threshold(x, 0.01, 2500, 7)
-    torch.manual_seed(1)
-    assert torch.equal(before, torch.get_rng_state())
-    assert first == sampled_threshold(x, 0.01, 2500, 7)
-    assert len({float(sampled_threshold(x, 0.01, 2500, seed)) for seed in range(8)}) > 4
 
 
 def test_a_sampled_message_carries_its_positions_and_no_seed() -> None:
