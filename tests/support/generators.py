@@ -7,9 +7,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from compressors import ROWS, BitReader, PayloadError, State, Tensors, decompress, parse
+from compressors import ROWS, State, Tensors, decompress, parse
 from compressors.kernels.noise import words
-from compressors.parts import PositionCode
 
 EXTRA = (
     "sbc(0.001)",
@@ -125,20 +124,6 @@ def residual(state: State, name: str, template: Tensor) -> Tensor:
 def decoded(method: str, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """What a receiver that knows the method's text makes of a payload."""
     return decompress(parse(method), payload, template)
-
-
-def rising_or_refused(code: PositionCode, payload: bytes, n: int, k: int) -> bool:
-    """Whether a payload was read; then its k positions rise within n, and no bit is beyond it."""
-    reader = BitReader(payload)
-    try:
-        indices = code.read_positions(reader, n, k, 0)
-    except PayloadError:
-        return False
-    assert indices.shape == (k,)
-    assert np.all(np.diff(indices) > 0)
-    assert k == 0 or 0 <= indices[0] <= indices[-1] < n
-    assert reader.position <= reader.end
-    return True
 
 
 def uniform(n: int, k: int, seed: int = 0) -> np.ndarray:

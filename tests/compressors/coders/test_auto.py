@@ -17,9 +17,7 @@ from compressors import (
     PayloadError,
     RunLength,
 )
-from compressors.coders import auto
 from compressors.coders.auto import CANDIDATES, written_bits
-from compressors.parts import Measured
 
 
 def length(code, indices: np.ndarray, n: int) -> int:
@@ -91,27 +89,3 @@ def test_numbers_are_a_format() -> None:
 def test_an_unknown_number(number: int) -> None:
     with pytest.raises(PayloadError, match=f"position code {number} of"):
         Auto().read_positions(BitReader(bytes([number, 0, 0])), 9, 1, 0)
-
-
-class Unmeasured:
-    """A code that does not know its length: two bits a tensor, for even indices alone."""
-
-    needs_seed = False
-
-    def write_positions(self, indices, n, out, seed):
-        out.uint(2, 2)
-        return indices
-
-    def read_positions(self, bits, n, k, seed):
-        bits.uint(2)
-        return np.arange(k, dtype=np.int64) * 2
-
-
-def test_a_code_without_a_length_is_written_to_measure_it(monkeypatch) -> None:
-    assert not isinstance(Unmeasured(), Measured)
-    monkeypatch.setattr(auto, "CANDIDATES", (*CANDIDATES, Unmeasured()))
-    indices, out = np.arange(20) * 2, BitWriter()
-    Auto().write_positions(indices, 50, out, 0)
-    assert out.position == Auto().position_bits(indices, 50) == 10
-    assert out.to_bytes()[0] == len(CANDIDATES)
-    assert np.array_equal(Auto().read_positions(BitReader(out.to_bytes()), 50, 20, 0), indices)

@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors import BitWriter, Bloom
+from compressors import BitReader, BitWriter, Bloom, PayloadError, compress, parse
 from compressors.base import tensor_seed
 from compressors.coders.bloom import POLICIES, expected_answers, filter_size
 from compressors.kernels.noise import words
-from tests.support.generators import uniform
+from tests.support.generators import decoded, from_bits, uniform, whole_numbers
 
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 
@@ -130,3 +131,60 @@ def test_policies_choose_r_of_the_positives() -> None:
     true = {policy: len(set(got) & set(indices.tolist())) for policy, got in made.items()}
     assert true["p0"] == 100
     assert true["p2"] > true["p1"]  # which is what conflict sets are for
+
+
+@every_policy
+@given(st.integers(0, 2**32 - 1), st.integers(1, 400))
+def test_round_trip_between_other_bits(policy: str, seed: int, r: int) -> None:
+    n, indices = 400, uniform(400, r, r)
+    out = BitWriter()
+    out.uint(5, 3)
+    rebuilt = Bloom(0.05, policy).write_positions(indices, n, out, seed)
+    out.uint(9, 4)
+    bits = BitReader(out.to_bytes())
+    assert bits.uint(3) == 5
+    assert np.array_equal(Bloom(0.05, policy).read_positions(bits, n, r, seed), rebuilt)
+    assert bits.uint(4) == 9
+    assert rebuilt.size == r or policy == "p0"
+    assert bool((np.diff(rebuilt) > 0).all())
+    assert 0 <= rebuilt[0] <= rebuilt[-1] < n
+
+
+def test_values_of_the_rebuilt_positions_travel() -> None:
+    """P0 loses nothing: true values at all positives, more than were selected."""
+    x = whole_numbers(2000, 3)
+    packet, _ = compress(parse("topk(0.05) | float32 | bloom(0.05)"), {"w": x}, seed=4)
+    sent = packet.sent["w"]
+    assert sent.count > 100
+    assert torch.equal(sent.values, x[sent.indices])
+    plain, _ = compress(parse("topk(0.05) | float32"), {"w": x})
+    assert set(plain.sent["w"].indices.tolist()) <= set(sent.indices.tolist())
+
+
+def test_the_naive_scheme_shifts_values() -> None:
+    """The values of what was selected, in order, at the first r positives (figure 13)."""
+    x = whole_numbers(2000, 3)
+    packet, _ = compress(parse("topk(0.05) | float32 | bloom(0.05, naive)"), {"w": x}, seed=4)
+    plain, _ = compress(parse("topk(0.05) | float32"), {"w": x})
+    sent, true = packet.sent["w"], plain.sent["w"]
+    assert torch.equal(sent.values, true.values)
+    wrong = sent.indices != true.indices
+    first = int(wrong.nonzero()[0])
+    assert first < 60
+    assert bool(wrong[first:].all())
+    assert torch.equal(
+        decoded("topk(0.05) | float32 | bloom(0.05, naive)", packet.payload, {"w": x})["w"],
+        sent.decoded,
+    )
+
+
+def test_a_filter_that_nobody_wrote_is_refused() -> None:
+    """All ones would make everything positive; all zeros nothing; both are known at once."""
+    m, _ = filter_size(10, 0.01)
+    for body, why in (("1" * m, "more bits are set"), ("0" * m, "0 positives where 10")):
+        with pytest.raises(PayloadError, match=why):
+            Bloom(0.01).read_positions(BitReader(from_bits(body)), 1000, 10, 1)
+    with pytest.raises(PayloadError, match="ends early"):
+        Bloom(0.01).read_positions(BitReader(b"\xff" * 5), 1000, 10, 1)
+    with pytest.raises(PayloadError, match="ends early"):
+        Bloom(0.01).read_positions(BitReader(b"\xff" * 5), 1 << 40, 1 << 39, 1)

@@ -5,35 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors import BitReader, BitWriter, Context, Golomb, PayloadError
+from compressors import BitReader, Context, Golomb, PayloadError
 from tests.support.generators import matrix, uniform
+from tests.support.positions import round_trip
 
 
-def encoded(indices: np.ndarray, n: int, before: int = 0) -> tuple[bytes, int]:
-    """The bytes behind ``before`` bits, and how many bits the positions took."""
-    out = BitWriter()
-    out.uint((1 << before) - 1, before)
-    rebuilt = Context().write_positions(indices, n, out, 0)
-    assert rebuilt.tolist() == indices.tolist()
-    return out.to_bytes(), out.position - before
-
-
-def there_and_back(indices: np.ndarray, n: int, before: int = 0) -> int:
-    """Bits taken; checks the indices, and that the reader stops at the very bit."""
-    payload, taken = encoded(indices, n, before)
-    bits = BitReader(payload + b"\xff" * 9)
-    assert bits.uint(before) == (1 << before) - 1
-    found = Context().read_positions(bits, n, indices.size, 0)
-    assert found.dtype == np.int64
-    assert found.tolist() == indices.tolist()
-    assert bits.position == before + taken
-    return taken
-
-
-def golomb_bits(indices: np.ndarray, n: int) -> int:
-    out = BitWriter()
-    Golomb().write_positions(indices, n, out, 0)
-    return out.position
+def bits_of(indices: np.ndarray, n: int, before: int = 0) -> int:
+    """Bits taken behind ``before`` others; they are read back, and no bit more."""
+    return len(round_trip(Context(), indices.tolist(), n, "1" * before))
 
 
 @given(
@@ -44,7 +23,7 @@ def golomb_bits(indices: np.ndarray, n: int) -> int:
 )
 def test_any_pattern_survives(n: int, share: float, seed: int, before: int) -> None:
     k = min(n, max(1, round(n * share)))
-    there_and_back(uniform(n, k, seed), n, before)
+    bits_of(uniform(n, k, seed), n, before)
 
 
 @pytest.mark.parametrize("shape", [(500, 800), (800, 500), (64, 288), (1024, 64)])
@@ -52,8 +31,8 @@ def test_any_pattern_survives(n: int, share: float, seed: int, before: int) -> N
 def test_a_matrix_of_unlike_rows_and_columns_costs_less(shape: tuple[int, int], p: float) -> None:
     """Both sides have log-normal rates of sigma 1: a tenth below Golomb where it can be learnt."""
     indices, n = matrix(*shape, p), shape[0] * shape[1]
-    taken = there_and_back(indices, n)
-    assert taken < (0.9 if indices.size > 1000 else 1) * golomb_bits(indices, n) + 8
+    taken = bits_of(indices, n)
+    assert taken < (0.9 if indices.size > 1000 else 1) * Golomb().position_bits(indices, n) + 8
 
 
 @pytest.mark.parametrize(
@@ -74,12 +53,12 @@ def test_random_positions_cost_a_bit_more_than_golomb(n: int, k: int) -> None:
     """No grid is worth its cost, and one bit says so; 4 k > n and k < 8 need none."""
     indices = uniform(n, k)
     plain = Golomb(kind="exact").position_bits(indices, n)
-    assert there_and_back(indices, n) == plain + (n != 399_989 and 4 * k <= n)
+    assert bits_of(indices, n) == plain + (n != 399_989 and 4 * k <= n)
 
 
 def test_by_hand() -> None:
     """One entry of 16, k / n = 1/16: m = 11, c = 4, 5 short remainders; 5 is 0 and 1010."""
-    assert encoded(np.array([5]), 16) == (bytes([0b01010000]), 5)
+    assert round_trip(Context(), [5], 16) == "01010"
 
 
 def test_a_width_that_is_none_is_refused() -> None:

@@ -1,21 +1,30 @@
 """Elias codes: words written by hand, every length, exact round trips, hostile bits."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from compressors import BitReader, BitWriter, EliasDelta, EliasGamma, EliasOmega, PayloadError
-from compressors.coders.elias import delta_word, gamma_word, omega_word
+from compressors import (
+    BitReader,
+    BitWriter,
+    EliasDelta,
+    EliasGamma,
+    EliasOmega,
+    PayloadError,
+    compress,
+    parse,
+)
+from compressors.coders.elias import EliasGaps, delta_word, gamma_word, omega_word
+from tests.support import positions
 from tests.support.generators import from_bits, to_bits
-from tests.support.symbols import symbol_codes
+from tests.support.symbols import round_trip, symbol_codes
 
 CODES = {EliasGamma(): gamma_word, EliasDelta(): delta_word, EliasOmega(): omega_word}
 every_code = pytest.mark.parametrize("code", CODES, ids=lambda code: type(code).__name__)
 # Numbers around every power of two, up to the longest gap and the largest symbol + 1.
 EDGES = sorted({max(1, 2**e + d) for e in range(63) for d in (-1, 0, 1)})
-
 BY_HAND = [
     (omega_word, 1, "0"),
     (omega_word, 2, "100"),
@@ -34,12 +43,8 @@ BY_HAND = [
 
 def written(code, values: list[int], before: str = "") -> str:
     """The bits that the numbers take as gaps, behind the bits ``before``."""
-    out = BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    indices = np.cumsum(np.array(values, np.int64)) - 1
-    code.write_positions(indices, int(indices[-1]) + 1, out, 0)
-    return to_bits(out.to_bytes())[len(before) : out.position]
+    indices = (np.cumsum(np.array(values, np.int64)) - 1).tolist()
+    return positions.round_trip(code, indices, indices[-1] + 1, before)
 
 
 @pytest.mark.parametrize(("word", "v", "bits"), BY_HAND)
@@ -59,58 +64,6 @@ def test_every_length(code) -> None:
     for v in EDGES:
         bits = written(code, [v], "101")
         assert bits == CODES[code](v), v
-        reader = BitReader(from_bits("101" + bits))
-        reader.uint(3)
-        assert code.read_positions(reader, v, 1, 0).tolist() == [v - 1]
-        assert reader.position == 3 + len(bits)
-
-
-@every_code
-def test_words_are_a_prefix_code(code) -> None:
-    words = sorted(CODES[code](v) for v in [*range(1, 600), *EDGES])
-    words = sorted(set(words))
-    assert not any(b.startswith(a) for a, b in zip(words, words[1:], strict=False))
-
-
-@every_code
-@pytest.mark.parametrize("alphabet", [2, 3, 255, 256, 257, 2**15, 2**31, 2**32])
-@given(st.data())
-def test_symbols_at_any_bit(code, alphabet: int, data: st.DataObject) -> None:
-    numbers = data.draw(st.lists(st.integers(0, alphabet - 1), max_size=30))
-    numbers += [0, alphabet - 1]
-    before = data.draw(st.text("01", max_size=64))
-    out = BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    codes = symbol_codes(numbers, alphabet)
-    code.write_symbols(codes, alphabet, out)
-    bits = to_bits(out.to_bytes())[len(before) : out.position]
-    assert bits == "".join(CODES[code](v + 1) for v in numbers)
-    reader = BitReader(out.to_bytes())
-    reader.uints(len(before), 1)
-    got = code.read_symbols(reader, len(numbers), alphabet)
-    assert got.dtype == codes.dtype
-    assert torch.equal(got, codes)
-    assert reader.position == out.position
-
-
-@every_code
-def test_a_symbol_outside_the_alphabet(code) -> None:
-    """5 symbols: code + 1 is at most 5; the word of 6 is refused."""
-    for v, ok in ((5, True), (6, False)):
-        reader = BitReader(from_bits(CODES[code](v)))
-        if ok:
-            assert code.read_symbols(reader, 1, 5).tolist() == [4]
-        else:
-            with pytest.raises(PayloadError, match="outside an alphabet of 5"):
-                code.read_symbols(reader, 1, 5)
-
-
-@every_code
-def test_an_index_past_the_end(code) -> None:
-    reader = BitReader(from_bits(CODES[code](3) + CODES[code](4)))
-    with pytest.raises(PayloadError, match="past entry 5"):
-        code.read_positions(reader, 6, 2, 0)
 
 
 def test_omega_groups_above_63_bits_are_refused() -> None:
@@ -121,11 +74,43 @@ def test_omega_groups_above_63_bits_are_refused() -> None:
             EliasOmega().read_positions(BitReader(from_bits(bits + "0" * 128)), 2**41, 1, 0)
 
 
-@every_code
-def test_cut_words_are_refused(code) -> None:
-    """Whole bytes of words whose last bits are gone, up to two words of 64 bits each."""
-    for v in EDGES[20::7]:
-        bits = CODES[code](v) + CODES[code](v)
-        for cut in range(8, len(bits), 8):
-            with pytest.raises(PayloadError):
-                code.read_positions(BitReader(from_bits(bits[:cut])), 2 * v, 2, 0)
+def slowly(numbers: list[int]) -> str:
+    """Code_s of the paper, word by word, and the gap that ends it."""
+    word, previous = "", -1
+    for i, code in enumerate(numbers):
+        if code:
+            word += omega_word(i - previous) + str(code % 2) + omega_word((code + 1) // 2)
+            previous = i
+    return word + omega_word(len(numbers) - previous)
+
+
+@pytest.mark.parametrize("alphabet", [2, 3, 15, 256, 511, 1 << 20, 1 << 32])
+def test_symbols_are_those_of_the_slow_coder(alphabet: int) -> None:
+    rng = np.random.default_rng(alphabet % 1000)
+    for share in (0.0, 0.02, 0.5, 1.0):
+        numbers = rng.integers(0, alphabet, 300) * (rng.random(300) < share)
+        wanted = slowly(numbers.tolist())
+        for before in ("", "101"):
+            assert round_trip(EliasGaps(), numbers, alphabet, before) == len(wanted)
+    out = BitWriter()
+    EliasGaps().write_symbols(symbol_codes(numbers, alphabet), alphabet, out)
+    assert out.to_bytes() == from_bits(wanted)
+
+
+@pytest.mark.parametrize("bits", ["", "11111111", "101000 0 0", "0 0 110 0", "0 0 100 0"])
+def test_wrong_bits_are_refused(bits: str) -> None:
+    """Cut codes, gaps past the end of 2 entries, and levels outside an alphabet of 3."""
+    with pytest.raises(PayloadError, match="elias_gaps: codes run past"):
+        EliasGaps().read_symbols(BitReader(from_bits(bits)), 2, 3)
+
+
+@pytest.mark.parametrize("levels", [1, 4, 16])
+def test_bits_stay_within_theorem_3_2(levels: int) -> None:
+    """(3 + 3/2 log2(2 (s^2 + n) / (s (s + sqrt n)))) s (s + sqrt n) + 32, its o(1) left out."""
+    n = 1 << 16
+    x = {"w": torch.randn(n, generator=torch.Generator().manual_seed(2))}
+    packet, _ = compress(parse(f"qsgd({levels}) | elias_gaps"), x, seed=1)
+    sent = levels * (levels + math.sqrt(n))
+    bound = (3 + 1.5 * math.log2(2 * (levels**2 + n) / sent)) * sent + 32
+    assert packet.spans["values"] + packet.spans["side"] < bound
+    assert packet.spans["values"] < 0.5 * n * math.ceil(math.log2(2 * levels + 1))

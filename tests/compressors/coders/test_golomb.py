@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors import BitReader, BitWriter, Golomb, PayloadError
-from compressors.coders.golomb import expected_position_bits, rice_parameter
-from tests.support.generators import from_bits, to_bits
+from compressors import BitWriter, Golomb
+from compressors.coders.golomb import (
+    expected_position_bits,
+    fitted_parameter,
+    golomb_parameter,
+    rice_parameter,
+)
+from fedsim.measure.theory.positions import golomb_bits
+from tests.support.positions import round_trip
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
 EQUATION_5 = [
@@ -55,20 +61,11 @@ def cost(p: float, b: int) -> float:
 
 def check(indices: list[int], n: int, p: float | None = None, before: str = "") -> str:
     """Writes behind the bits ``before``, compares with Algorithms 3 and 4; returns the bits."""
-    code, k = Golomb(p), len(indices)
+    k = len(indices)
     b = rice_parameter(k / n if p is None else p) if k else 0
-    out = BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    rebuilt = code.write_positions(np.array(indices, np.int64), n, out, 0)
-    assert rebuilt.tolist() == indices
-    bits = to_bits(out.to_bytes())[len(before) : out.position]
+    bits = round_trip(Golomb(p), indices, n, before)
     assert bits == algorithm_3(indices, b)
     assert algorithm_4(bits, b) == indices
-    reader = BitReader(out.to_bytes())
-    reader.uint(len(before))
-    assert code.read_positions(reader, n, k, 0).tolist() == indices
-    assert reader.position == out.position
     return bits
 
 
@@ -137,25 +134,49 @@ def test_runs_of_ones_across_words(run: int, offset: int) -> None:
     check([8 * run + 5, 16 * run + 20], 16 * run + 40, 0.1, "1" * offset)
 
 
-@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 1000])
-def test_all_and_one(n: int) -> None:
-    assert check(list(range(n)), n) == "0" * n
-    for index in {0, n // 2, n - 1}:
-        check([index], n)
+def test_golomb_parameters() -> None:
+    """methods.md's, and the best of all by their exact costs, for densities of all sizes."""
+    assert [golomb_parameter(p) for p in (0.1, 0.01, 0.001)] == [7, 69, 693]
+    assert golomb_parameter(1) == golomb_parameter(0.9) == 1
+    assert golomb_bits(0.01, 69) == pytest.approx(8.10501, abs=5e-6)
+    assert golomb_bits(0.001, 693) == pytest.approx(11.43589, abs=5e-6)
+    for p in np.geomspace(2e-3, 0.999, 60).tolist():
+        m = golomb_parameter(p)
+        best = min(golomb_bits(p, other) for other in range(1, 2 * m + 20))
+        assert golomb_bits(p, m) <= best * (1 + 1e-12), p
 
 
-def test_an_index_past_the_end_is_named() -> None:
-    with pytest.raises(PayloadError, match="past the payload's end or past entry 2"):
-        Golomb().read_positions(BitReader(from_bits("1110")), 3, 2, 0)
+@given(st.sets(st.integers(0, 10**6), min_size=1, max_size=60), st.sampled_from((1, 37, 10**9)))
+def test_fitted_parameters_are_the_best(indices: set[int], stride: int) -> None:
+    """Against all of them, by the length of the Rice codes written out."""
+    array = np.array(sorted(indices), np.int64) * stride
+    gaps = np.diff(array, prepend=-1) - 1
+    cost = [int((gaps >> b).sum()) + (1 + b) * gaps.size for b in range(60)]
+    assert cost[fitted_parameter(array)] == min(cost)
+    assert fitted_parameter(array) == cost.index(min(cost))
 
 
-@pytest.mark.parametrize("p", [0, -0.1, 1.5, math.nan, True, "x"])
-def test_densities_that_cannot_be(p: float) -> None:
-    with pytest.raises(ValueError, match="golomb: p is"):
-        Golomb(p)
+@pytest.mark.parametrize("kind", ["rice", "exact", "fit"])
+@given(st.sets(st.integers(0, 3000), min_size=1, max_size=50), st.integers(1, 10**6))
+def test_split_is_as_long_as_interleaved(kind: str, indices: set[int], room: int) -> None:
+    known, n = sorted(indices), max(indices) + room
+    both = [round_trip(Golomb(None, kind, order), known, n) for order in ("interleaved", "split")]
+    assert len(both[0]) == len(both[1])
+    assert sorted(both[0]) == sorted(both[1])
 
 
-@pytest.mark.parametrize("p", [1e-30, 5e-324])
-def test_densities_whose_remainders_fit_no_word(p: float) -> None:
-    with pytest.raises(ValueError, match=r"golomb: p is .*: the least density is"):
-        Golomb(p)
+def test_exact_quotients_at_multiples_of_m() -> None:
+    """Gaps next to multiples of m, where a rounded product could be off by one."""
+    for p in (0.4, 0.1, 0.013, 1e-5):
+        m = golomb_parameter(p)
+        gaps = [q * m + r for q in (0, 1, 2, 3, 31, 32, 33, 49, 1000) for r in (-1, 0, 1)][1:]
+        indices = (np.cumsum(np.array(gaps) + 1) - 1).tolist()
+        round_trip(Golomb(p, "exact"), indices, indices[-1] + 5)
+        round_trip(Golomb(p, "exact", "split"), indices, indices[-1] + 5)
+
+
+def test_a_writer_makes_room_for_the_last_index_and_not_for_the_tensor() -> None:
+    """One index of 2**40: seven bits, where all entries as gaps would be 128 GiB."""
+    out = BitWriter()
+    Golomb("fit").write_positions(np.array([0]), 2**40, out, 0)
+    assert out.position == 7 and out.words.nbytes < 2**16

@@ -1,9 +1,7 @@
 """Run lengths of bitmaps and symbols: by hand, by the definition, and hostile bits."""
 
 import itertools
-import tracemalloc
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,9 +10,8 @@ from hypothesis import strategies as st
 from compressors import BitReader, BitWriter, PayloadError, RunLength
 from compressors.coders.elias import gamma_word
 from tests.support.generators import from_bits, to_bits
+from tests.support.positions import round_trip
 from tests.support.symbols import symbol_codes
-
-CPU = torch.device("cpu")
 
 
 def of_positions(indices: list[int], n: int) -> str:
@@ -45,9 +42,7 @@ def of_symbols(numbers: list[int], alphabet: int) -> str:
     ],
 )
 def test_positions_by_hand(indices: list[int], n: int, bits: str) -> None:
-    out = BitWriter()
-    RunLength().write_positions(np.array(indices, np.int64), n, out, 0)
-    assert to_bits(out.to_bytes())[: out.position] == bits.replace(" ", "")
+    assert round_trip(RunLength(), indices, n) == bits.replace(" ", "")
 
 
 def test_symbols_by_hand() -> None:
@@ -62,18 +57,7 @@ def test_symbols_by_hand() -> None:
 @given(st.sets(st.integers(0, 120), min_size=1), st.integers(1, 60), st.text("01", max_size=64))
 def test_positions_at_any_bit(indices: set[int], room: int, before: str) -> None:
     known, n = sorted(indices), max(indices) + room
-    out = BitWriter()
-    for bit in before:
-        out.uint(int(bit), 1)
-    array = np.array(known, np.int64)
-    RunLength().write_positions(array, n, out, 0)
-    bits = to_bits(out.to_bytes())[len(before) : out.position]
-    assert bits == of_positions(known, n)
-    assert RunLength().position_bits(array, n) == len(bits)
-    reader = BitReader(out.to_bytes() + b"\xff")
-    reader.uints(len(before), 1)
-    assert RunLength().read_positions(reader, n, len(known), 0).tolist() == known
-    assert reader.position == out.position
+    assert round_trip(RunLength(), known, n, before) == of_positions(known, n)
 
 
 @pytest.mark.parametrize("alphabet", [2, 3, 255, 256, 257, 2**15, 2**31, 2**32])
@@ -95,16 +79,6 @@ def test_symbols_at_any_bit(alphabet: int, data: st.DataObject) -> None:
     assert got.dtype == codes.dtype
     assert torch.equal(got, codes)
     assert reader.position == out.position
-
-
-def test_one_distinct_symbol_a_million_times() -> None:
-    """gamma(10**6) takes 39 bits, the symbol 8; the reader needs no more to fill the tensor."""
-    codes = torch.full((10**6,), 200, dtype=torch.uint8)
-    out = BitWriter()
-    RunLength().write_symbols(codes, 256, out)
-    assert out.position == 39 + 8
-    got = RunLength().read_symbols(BitReader(out.to_bytes()), 10**6, 256)
-    assert torch.equal(got, codes)
 
 
 @pytest.mark.parametrize(
@@ -134,20 +108,3 @@ def test_runs_that_do_not_fit(bits: str, k: int, why: str) -> None:
 def test_pairs_that_do_not_fit(bits: str, k: int) -> None:
     with pytest.raises(PayloadError):
         RunLength().read_symbols(BitReader(from_bits(bits)), k, 3)
-
-
-def test_few_bits_take_no_memory_before_they_are_checked() -> None:
-    k = 1 << 24
-    with pytest.raises(PayloadError):  # loads what is compiled, which takes memory once
-        RunLength().read_positions(BitReader(bytes(20)), 2 * k, k, 0)
-    with pytest.raises(PayloadError):
-        RunLength().read_symbols(BitReader(bytes(20)), k, 9)
-    for payload in (bytes(20), b"\xff" * 20, from_bits("1" + gamma_word(k // 2))):
-        tracemalloc.start()
-        with pytest.raises(PayloadError):
-            RunLength().read_positions(BitReader(payload), 2 * k, k, 0)
-        with pytest.raises(PayloadError):
-            RunLength().read_symbols(BitReader(payload), k, 9)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 1 << 16
