@@ -10,8 +10,7 @@ def energies(x, b):
 
     A block is filled with zeros to a power of two and folded in halves: the square of a
     float32 is exact in float64 and the order of the sums is fixed, so that every device
-    finds the same norm, and the same order of norms. The slow twin is
-    ``tests.support.slowtwins.energies_torch``.
+    finds the same norm, and the same order of norms.
     """
     n = x.size
     width = 1

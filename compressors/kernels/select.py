@@ -222,7 +222,7 @@ def select_largest(x, k, side):
     """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
 
     ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys
-    are above zero. The slow twin is ``tests.support.slowtwins.largest_torch``.
+    are above zero.
     """
     return largest_in(scratch(room_for(max(0, k), x.size)), x, k, side).copy()
 

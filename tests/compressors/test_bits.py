@@ -131,14 +131,6 @@ def test_growth_keeps_what_was_written() -> None:
     assert np.array_equal(bits.uints(1_200_000, 7), np.tile(step, 1200))
 
 
-def test_growth_bit_by_bit() -> None:
-    """The room is used to its last bit before it grows: here after 4096 and 8192 bits."""
-    out = BitWriter()
-    for _ in range(9000):
-        out.uint(1, 1)
-    assert to_bits(out.to_bytes())[:9000] == "1" * 9000
-
-
 def test_spans_nest_and_survive_errors() -> None:
     out = BitWriter()
     out.uint(1, 3)
@@ -205,10 +197,3 @@ def test_the_end() -> None:
     reader.uint(7)
     with pytest.raises(PayloadError, match="padding"):
         reader.finish()
-
-
-def test_empty() -> None:
-    assert BitWriter().to_bytes() == b""
-    assert BitReader(b"").uint(0) == 0
-    assert BitReader(b"").uints(5, 0).tolist() == [0] * 5
-    assert BitReader(b"").float32s(0).size == 0

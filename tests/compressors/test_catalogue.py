@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import compressors
-from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
+from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse
 from compressors.parsing import as_compressor
 from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
 from compressors.row import Composition
@@ -31,6 +31,11 @@ CONTRACTS = {
 WRITTEN_WITH_BARS = {Pipeline}  # the text form of a pipeline is its parts, not a name
 WRAPPERS = {Tied}  # strategies put it around a method; no setting names it
 NO_METHODS = {parse, as_compressor}  # they return any compressor
+
+PARTS = {"quantizer", "sparsifier", "codec", "compressor", "method"}
+WITHOUT_A_PAPER = {"identity", "nonzero", "raw", "by_name"}
+FORMULA = re.compile(r"^ {4,}\S.* (?:=|<-|~)(?: |$)", re.MULTILINE)
+YEAR = re.compile(r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)")
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
@@ -149,6 +154,15 @@ def test_a_row_is_complete(row: compressors.Row) -> None:
 
 
 @every_row
+def test_a_part_has_its_formula_and_names_its_paper(row: compressors.Row) -> None:
+    """In its docstring, above the settings and with a year; an equation is its own formula."""
+    text = inspect.getdoc(row.make) or ""
+    rule = re.split(r"^(?:Args|Settings|Example)\b", text, flags=re.MULTILINE)[0]
+    if row.kind in PARTS and not isinstance(row.make, Composition):
+        assert FORMULA.search(rule) and (YEAR.search(text) or row.name in WITHOUT_A_PAPER)
+
+
+@every_row
 def test_an_example_is_a_compressor_in_which_the_row_takes_part(row: compressors.Row) -> None:
     compressor = parse(row.example)
     assert compressor.init({}) is not None
@@ -157,7 +171,6 @@ def test_an_example_is_a_compressor_in_which_the_row_takes_part(row: compressors
         assert any(isinstance(part, row.make) for part in parts(compressor)), row.example
     else:
         assert f"{row.name}(" in row.example
-    assert parse(text(compressor)) == compressor
 
 
 @pytest.mark.parametrize("thing", sorted(implementations(), key=lambda thing: thing.__name__))

@@ -17,7 +17,6 @@ TINY = 2.0**-149
 CODES = [row.name for row in CATALOGUE.values() if hasattr(row.make, "write_positions")]
 SAME_ROOM = {"bloom", "fixed", "index_huffman", "raw32"}
 """Position codes that take the same room whatever the positions are: nothing to refuse."""
-CODERS = [row.name for row in CATALOGUE.values() if hasattr(row.make, "write_symbols")]
 
 
 @pytest.fixture

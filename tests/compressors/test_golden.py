@@ -4,8 +4,7 @@ from hashlib import blake2b
 
 import pytest
 import torch
-import write_golden
-from write_golden import COMMAND, FOLDER, golden_packets, golden_text, golden_updates, main
+from write_golden import COMMAND, FOLDER, golden_packets, golden_text, golden_updates
 
 from compressors import CATALOGUE, ROWS, compress, decompress, parse
 from tests.support.generators import from_bits, same_bits, to_bits
@@ -51,22 +50,6 @@ def test_golden_bytes_still_decode(name: str) -> None:
 
 def test_no_golden_file_is_left_over() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.hex" for name in CATALOGUE}
-
-
-def test_a_missing_file_fails_with_the_command(monkeypatch, tmp_path) -> None:
-    monkeypatch.setitem(globals(), "FOLDER", tmp_path)
-    with pytest.raises(pytest.fail.Exception, match=r"write_golden.py sbc"):
-        stored("sbc")
-    assert not list(tmp_path.iterdir())
-
-
-def test_only_what_is_named_is_written(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.setattr(write_golden, "FOLDER", tmp_path)
-    assert main([]) == main(["raw", "no_such_row"]) == 2
-    assert "known names: sbc, gradient_dropping" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-    assert main(["raw"]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["raw.hex"]
 
 
 def test_the_golden_input_is_what_it_was() -> None:

@@ -152,8 +152,3 @@ def test_counts_that_cannot_be(body: str, why: str) -> None:
 def test_a_message_of_another_version() -> None:
     with pytest.raises(PayloadError, match="message version 2: this reads version 1"):
         decoded("raw", b"\x02\x00\x00", {})
-
-
-def test_the_empty_payload() -> None:
-    with pytest.raises(PayloadError, match="payload of 0 bytes ends early"):
-        decoded("raw", b"", {})

@@ -71,23 +71,3 @@ def test_by_hand() -> None:
     out.uints(np.array([5, 2], np.uint16), 3)
     out.uints(np.array([0x1FF, 0x0A0], np.uint32), 8)  # the ninth bit is not asked for
     assert out.to_bytes() == from_bits("101 101 010 11111111 10100000")
-
-
-def test_signs_of_floats() -> None:
-    """Bit 31 of a float32: the quickest way from values to a plane of signs."""
-    values = np.array([1.0, -2.0, -0.0, 0.0] * 40, np.float32)
-    out = BitWriter()
-    out.uints(values.view(np.uint32), 1, low=31)
-    assert out.to_bytes() == from_bits("0110" * 40)
-
-
-def test_arrays_that_are_strided_or_read_only() -> None:
-    values = np.arange(200, dtype=np.uint16)
-    fixed = values[::2].copy()
-    fixed.flags.writeable = False
-    out, plain = BitWriter(), BitWriter()
-    out.uints(values[::2], 9)
-    out.uints(fixed, 9)
-    for _ in range(2):
-        plain.uints(values[::2].copy(), 9)
-    assert out.to_bytes() == plain.to_bytes()

@@ -39,13 +39,3 @@ def test_bits_are_fair_and_streams_are_apart() -> None:
         shares = [float(((x >> bit) & 1).mean()) for bit in range(32)]
         assert max(abs(share - 0.5) for share in shares) < 6 * 2.0**-11
     assert not np.array_equal(np.sort(a), np.sort(b))
-
-
-def test_sums_over_aligned_blocks_vary_with_the_seed() -> None:
-    """Means of 2**12 words over 400 seeds spread as independent ones do.
-
-    A uniform word has variance 1/12, a mean of 2**12 a standard deviation of 0.00451; the
-    sample's own error over 400 seeds is 1 / sqrt(800) = 3.5 %, five of them 18 %.
-    """
-    means = [noise.words(seed, np.arange(1 << 12)).mean() / 2**32 for seed in range(400)]
-    assert abs(np.std(means) / 0.00451 - 1) < 0.18

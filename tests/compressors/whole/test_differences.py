@@ -41,24 +41,6 @@ def test_what_was_not_applied_is_sent_again() -> None:
     assert compress(METHOD, update, back)[0].payload == first.payload
 
 
-@pytest.mark.parametrize(
-    ("method", "why"),
-    [
-        ("ef21(ef(cnat))", r"ef21 around ef\(.*has a memory of its own"),
-        ("ef21(dgc(0.1))", "has a memory of its own"),
-        ("ef21(ef21(cnat))", "has a memory of its own"),
-        ("ef21(randk(0.1) | float32)", r"use ef21\(randk\(0.1, false\).*or leave ef21 out"),
-        ("ef21(diana(cnat))", r"ef21 around diana\(.*, which has a memory of its own"),
-        ("ef21(marina(cnat, 0.1))", "only the server of strategy marina understands"),
-        ("ef(ef21(cnat))", r"ef around ef21\(.*, which has a memory of its own"),
-        ("ef21(3)", "takes a compressor"),
-    ],
-)
-def test_it_is_refused_around(method: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        parse(method)
-
-
 def test_it_is_refused_for_sizes_and_where_it_overflows() -> None:
     with pytest.raises(UpdateError, match="ef21 around qsgd|ef21 around dither"):
         compress(parse("ef21(qsgd(7))"), {"w": torch.ones(1000)})

@@ -12,7 +12,6 @@ from compressors import (
     State,
     UpdateError,
     compress,
-    decompress,
     parse,
     text,
 )
@@ -121,13 +120,6 @@ def test_a_whole_update_and_rules_by_name() -> None:
     compress(rules, {"a": torch.ones(N), "b": torch.ones(30)})
     with pytest.raises(UpdateError, match="on tensor 'b' of 1000 entries"):
         compress(rules, {"a": torch.ones(30), "b": torch.ones(N)})
-
-
-def test_without_a_memory_all_is_allowed() -> None:
-    for method in [*ALWAYS, *BY_SIZE]:
-        x: dict[str, Tensor] = {"w": torch.ones(N)}
-        packet, _ = compress(parse(method), x, seed=3)
-        decompress(parse(method), packet.payload, x)
 
 
 def memories(thing: Any) -> list[ErrorFeedback]:

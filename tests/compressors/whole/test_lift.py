@@ -7,19 +7,14 @@ from torch import Tensor
 
 from compressors import (
     ByName,
-    ErrorFeedback,
-    Flat,
     Float32,
     Golomb,
-    PerTensor,
     Pipeline,
     Raw,
     TopK,
     compress,
-    decompress,
     parse,
 )
-from compressors.whole.memory import nest, unnest
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
@@ -140,28 +135,6 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))",
-        "flat(randk(0.5) | minmax(2))",
-    ],
-)
-def test_what_is_random_is_read_as_it_was_written(method: str) -> None:
-    made = parse(method)
-    update = {name: torch.linspace(-1, 1, 32) for name in ("a", "b")}
-    packet = compress(made, update, seed=3)[0]
-    sent = {name: one.decoded for name, one in packet.sent.items()}
-    assert same_bits(decompress(made, packet.payload, update), sent)
-
-
-def test_memory_under_one_prefix() -> None:
-    memory = {"w": torch.ones(1), "1/w": torch.zeros(1)}
-    assert unnest("1", nest("1", memory)) == memory
-    assert unnest("1", nest("10", memory)) == {}
-    assert unnest("1", nest("2", memory)) == {}
-
-
 def test_no_rule_fits() -> None:
     rules = ByName((("*.weight", Raw()), ("size<2", Raw())))
     with pytest.raises(
@@ -169,24 +142,6 @@ def test_no_rule_fits() -> None:
         match="no rule of by_name fits tensor 'conv.bias': the rules are '\\*.weight', 'size<2'",
     ):
         compress(rules, named())
-
-
-@pytest.mark.parametrize("pattern", ["size<", "size<many", "size<-1", "size<1.5", "size<=3"])
-def test_malformed_patterns(pattern: str) -> None:
-    with pytest.raises(ValueError, match=f"pattern '{pattern}': 'size<' takes a whole number"):
-        ByName((("*", Raw()), (pattern, Raw())))
-
-
-def test_lifts_refuse_what_they_cannot_lift() -> None:
-    with pytest.raises(ValueError, match="by_name has no rules"):
-        ByName(())
-    with pytest.raises(ValueError, match="by_name: rule 'w' takes a compressor"):
-        ByName((("w", LOCAL.codec),))
-    with pytest.raises(ValueError, match="ef takes a compressor of a whole update"):
-        ErrorFeedback(LOCAL.codec)
-    for lift in (PerTensor, Flat):
-        with pytest.raises(ValueError, match="takes a codec of one tensor"):
-            lift(Raw())
 
 
 def test_a_pipeline_is_a_sparsifier_and_a_quantizer() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from compressors import UpdateError, compress, decompress, parse
+from compressors import UpdateError, compress, decompress
 from compressors.whole.masked_integers import MaskedIntegers
 from tests.support import contract
 
@@ -84,22 +84,3 @@ def test_rounding_has_no_bias() -> None:
     decoded = compress(method, x, seed=1)[0].sent["w"].decoded
     assert {*decoded.tolist()} == {0.0, 1.0}
     assert decoded.mean().item() == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 10_000) ** 0.5)
-
-
-@pytest.mark.parametrize(
-    ("typed", "setting"),
-    [
-        ("1, 0.5", "bits"),
-        ("25, 0.5", "bits"),
-        ("8, 0", "clip"),
-        ("8, true", "clip"),
-        ("8, 0.5, 7", "modulus"),
-        ("8, 0.5, 33", "modulus"),
-        ("8, 0.5, 9, 0", "p"),
-        ("8, 0.5, 9, weight=2", "modulus"),
-        ("20, 0.5, weight=13", "weight"),
-    ],
-)
-def test_other_settings_are_refused(typed: str, setting: str) -> None:
-    with pytest.raises(ValueError, match=f"secagg: {setting}"):
-        parse(f"secagg({typed})")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse
 from compressors.whole import sketchml
-from tests.support.generators import to_bits, whole_numbers
+from tests.support.generators import to_bits
 
 
 def heavy(n: int, seed: int) -> torch.Tensor:
@@ -58,24 +58,6 @@ def test_a_table_never_returns_more_than_was_put_in(
     assert np.array_equal(again, table)
 
 
-def test_rows_collide_at_different_keys() -> None:
-    """Four rows of 0.3 n cells know far more of the numbers than one: their hashes differ."""
-    keys = np.arange(1000)
-    numbers = keys * 7 % 32
-    known = []
-    for rows in (1, 4):
-        table = sketchml.make_table(keys, numbers, 32, rows, 300, 5)
-        known.append(np.count_nonzero(sketchml.ask(table, keys, 5) == numbers))
-    assert known[1] > 1.5 * known[0]
-
-
-def test_a_table_without_collisions_is_exact() -> None:
-    keys = np.arange(20)
-    numbers = (keys * 7) % 16
-    table = sketchml.make_table(keys, numbers, 16, 3, 4000, 1)
-    assert np.array_equal(sketchml.ask(table, keys, 1), numbers)
-
-
 @pytest.mark.parametrize("groups", [2, 3, 8, 64])
 def test_values_shrink_within_their_group_and_keep_their_sign(groups: int) -> None:
     """Compared with the buckets alone: never larger, never of the other sign."""
@@ -89,20 +71,6 @@ def test_values_shrink_within_their_group_and_keep_their_sign(groups: int) -> No
     assert exact == (groups == 64)  # groups of one bucket know it
 
 
-def test_more_groups_and_more_cells_lose_less() -> None:
-    x = {"w": heavy(20_000, 5)}
-
-    def lost(method: str) -> float:
-        sent = compress(parse(method), x)[0].sent["w"]
-        return float((sent.values - x["w"][sent.indices]).norm())
-
-    by_groups = [lost(f"sketchml(0.1, 256, {g})") for g in (2, 8, 32)]
-    by_cells = [lost(f"sketchml(0.1, columns={share})") for share in (0.1, 0.3, 1.0)]
-    assert by_groups == sorted(by_groups, reverse=True)
-    assert by_cells == sorted(by_cells, reverse=True)
-    assert by_groups[-1] < 0.6 * by_groups[0]
-
-
 def test_bits_of_a_table() -> None:
     """2 rows of ceil(0.3 keys) cells, ceil(log2 32) bits each: 8 groups of 32 buckets."""
     half = heavy(2000, 1)  # as many values of either sign: buckets and groups part evenly
@@ -110,18 +78,6 @@ def test_bits_of_a_table() -> None:
     nominal = 2 * 0.3 * 2000 * 5
     assert nominal <= packet.spans["values"] <= nominal + 8 * 2 * 5
     assert packet.spans["side"] == 8 + 256 * 32
-
-
-@pytest.mark.parametrize("step", [1, 255, 256, 65_535, 65_536, (1 << 24) - 1, 1 << 24, 1 << 31])
-def test_keys_of_every_length(step: int) -> None:
-    keys, out = np.array([0, step]), BitWriter()
-    sketchml._write_keys(keys, out)
-    assert out.position == 2 * 2 + 8 + 8 * ((step.bit_length() + 7) // 8)
-    bits = BitReader(out.to_bytes())
-    assert np.array_equal(sketchml._read_keys(bits, 2, step + 1), keys)
-    assert bits.position == out.position
-    with pytest.raises(PayloadError, match="do not rise"):
-        sketchml._read_keys(BitReader(out.to_bytes()), 2, step)
 
 
 def test_counts_and_keys_that_cannot_be() -> None:
@@ -145,29 +101,3 @@ def test_counts_and_keys_that_cannot_be() -> None:
         codec.read(payload((3, 3), *means, one, *key(2), *key(2)), template, 1)  # in both groups
     good = codec.read(payload((3, 3), *means, one, *key(2), *key(3)), template, 1)
     assert good.tolist() == [0, 0, -1, 1, 0, 0]
-
-
-def test_feedback_sends_the_rest_later() -> None:
-    """What collisions took is kept and sent: over rounds the sum comes close."""
-    x, state, total = {"w": whole_numbers(400, 3) / 64}, None, torch.zeros(400)
-    first = 0.0
-    for turn in range(1, 13):
-        packet, state = compress(parse("ef(sketchml(0.5, 16, 4))"), x, state, seed=turn)
-        total += packet.sent["w"].decoded
-        error = float((total / turn - x["w"]).norm() / x["w"].norm())
-        first = first or error
-    assert error < 0.25 * first
-
-
-@pytest.mark.parametrize(
-    "setting",
-    ["p=0", "buckets=1", "groups=1", "groups=257", "rows=0", "rows=17", "columns=0", "columns=1.5"],
-)
-def test_settings_that_cannot_be(setting: str) -> None:
-    text = f"sketchml({setting})" if setting[0] == "p" else f"sketchml(0.1, {setting})"
-    with pytest.raises(ValueError, match=f"sketchml: {setting.split('=')[0]} is"):
-        parse(text)
-
-
-def test_no_bound_holds_and_the_reason_is_told() -> None:
-    assert "collision" in parse("sketchml(0.1)").bound_on(100).note
