@@ -8,20 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import ROWS, Packet, State, UpdateError, arraycache, compress, parse
-from compressors.device import numbers
-from compressors.device.numbers import of_sums
+from compressors import ROWS, Packet, State, UpdateError, compress, parse
 from compressors.kernels.gpu.entries import ENTRIES
-from compressors.kernels.gpu.language import launch
 from compressors.message import Upload, compress_all
 from compressors.segments import plan
 from tests.support.gpu import (
     DEVICE,
     by_kernels,
     equal_bits,
-    looked_at,
     needs_triton,
-    received,
     same_as_host,
     taken,
     waits,
@@ -169,17 +164,6 @@ def test_a_message_waits_twice_for_any_number_of_tensors(
     assert packet.payload == compress(parse(text), many)[0].payload
 
 
-def test_a_sample_that_misleads_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sees the largest entries alone, so that fewer than k reach what it says."""
-    monkeypatch.setattr("compressors.kernels.gpu.select._SAMPLE", 16)
-    waited = waits(monkeypatch, "compressors.device.write")
-    x = torch.linspace(-1.0, 2.0, 90)
-    x[torch.from_numpy(looked_at(90, 16))] += 9.0
-    packet, _ = by_kernels("sbc(0.3)", {"w": x, "tiny": x[:2]})
-    assert packet.payload == compress(parse("sbc(0.3)"), {"w": x, "tiny": x[:2]})[0].payload
-    assert len(waited) == 2
-
-
 @pytest.mark.parametrize("text", ["one_sided(1) | mean | golomb", "topk(1) | l1_sign | golomb"])
 def test_means_that_the_order_of_a_sum_could_change(
     text: str, monkeypatch: pytest.MonkeyPatch
@@ -203,32 +187,6 @@ def test_a_small_norm_that_the_order_of_a_sum_could_change(
     assert len(asked) == 3 and asked[1] == 1
 
 
-LAUNCHING = ("codes", "join", "measure", "select", "stream", "unpack")
-
-
-@pytest.mark.parametrize(
-    "text", ["sbc(0.3)", "qsgd(7, 4)", "flat(topk(0.3) | float32)", "shrink(qsgd(7))"]
-)
-def test_kernels_are_compiled_for_one_kind_of_address_and_of_stride(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Triton compiles a kernel again where an argument does not start at 16 bytes."""
-    addresses: list[int] = []
-
-    def launched(kernel: Any, programs: int, *given: Any, **constants: Any) -> None:
-        assert all(x.is_contiguous() for x in given), kernel.__name__
-        addresses.extend(x.data_ptr() % 16 for x in given)
-        launch(kernel, programs, *given, **constants)
-
-    for room in LAUNCHING:
-        monkeypatch.setattr(f"compressors.kernels.gpu.{room}.launch", launched)
-    for many in (1, 3):
-        arraycache.forget()
-        update = {f"t{i}": torch.randn(5 + i) for i in range(many)}
-        received(text, by_kernels(text, update)[0].payload, update)
-    assert addresses and not any(addresses)
-
-
 def test_buckets_in_doubt_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum of one bucket lies halfway between two float32 numbers; the others are certain."""
     asked = waits(monkeypatch, "compressors.device.write")
@@ -237,21 +195,6 @@ def test_buckets_in_doubt_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> Non
     both = {"a": flat[:3], "b": flat[3:]}
     same_as_host("flat(topk(1) | dither(3, 1, bucket=4) | golomb)", [both])
     assert len(asked) == 3 and asked[1] == 1
-
-
-def test_norms_on_the_device_that_are_in_doubt_are_the_host_s(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def wrong(*arguments: Any) -> Any:
-        values, certain = of_sums(*arguments)
-        return values + 1, certain & (values > 2)
-
-    monkeypatch.setattr(numbers, "of_sums", wrong)
-    asked = waits(monkeypatch, "compressors.device.write")
-    with pytest.raises(AssertionError):
-        same_as_host("qsgd(7, 4)", [{"w": torch.tensor([3.0, 4.0])}])  # 5 is taken as certain
-    same_as_host("qsgd(7, 4)", [{"w": torch.linspace(-1, 1, 9), "b": torch.ones(1)}])
-    assert asked[-3:] == [2, 4, 1]
 
 
 def test_what_is_wrong_is_named() -> None:
@@ -272,25 +215,6 @@ def test_the_memory_is_not_the_update() -> None:
     assert state["residual/a"].tolist() == [1.0, 0.0, 2.0]
 
 
-def test_methods_without_kernels_go_through_the_host() -> None:
-    for text in (
-        "sketch(16)",
-        "topk(0.1) | float32 | elias_gamma",
-        "randk(0.1) | float32",
-        "topk(0.1) | float32 | golomb(exact)",
-        "dgc(0.01)",
-        "dither(7, 3)",
-        "one_sided(0.1) | dither(7) | golomb",
-        "cnat | huffman",
-        "by_name('w', cnat, '*', sketch(16))",
-    ):
-        method = parse(text)
-        assert plan.plan_of(method) is None, text
-        with taken():
-            packet, _ = compress(method, update(1), seed=3)
-        assert packet.payload == compress(method, update(1), seed=3)[0].payload
-
-
 def test_the_rows_with_kernels() -> None:
     """The catalogue's page has them in a column, which is made of the same."""
     least = "sbc stc ef_sign topk_cnat gradient_dropping q_sparse signsgd fedpaq topk one_sided "
@@ -304,14 +228,3 @@ def test_the_rows_with_kernels() -> None:
 def test_every_row_with_kernels(name: str) -> None:
     text = next(row.example for row in ROWS if row.name == name)
     same_as_host(text, [update(4)])
-
-
-@pytest.mark.slow
-def test_two_hundred_tensors() -> None:
-    rng = np.random.default_rng(5)
-    sizes = rng.integers(1, 60, 200)
-    many = {
-        f"t{i}": torch.from_numpy(rng.normal(size=n).astype(np.float32))
-        for i, n in enumerate(sizes)
-    }
-    same_as_host("sbc(0.1)", [many])

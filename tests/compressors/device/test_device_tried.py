@@ -5,7 +5,6 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,34 +69,6 @@ def test_the_page_tries_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(page.text, {})
     assert len(started) > 5
     assert "cpu" in segments.CPU_DEVICES and "cpu" not in device.GPU_DEVICES
-
-
-def test_a_kernel_is_tried_on_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton launches on the current device, which is the first in every new thread."""
-    asked: list[object] = []
-
-    @contextmanager
-    def on(device: torch.device) -> Iterator[None]:
-        asked.append(device)
-        yield
-        asked.append("left")
-
-    monkeypatch.setattr(tried, "on", on)
-    monkeypatch.setattr(tried, "launch", lambda *_, **__: asked.append("launched"))
-    tried.cause(DEVICE)
-    assert asked == [DEVICE, "launched", "left"]
-
-
-def test_a_kernel_that_counts_wrongly_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tried, "launch", lambda *_, **__: None)
-    assert tried.cause(DEVICE) == "a kernel counted wrongly"
-
-
-def test_the_interpreter_is_not_given_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that follow addresses would read a GPU's on the host."""
-    monkeypatch.setattr(tried, "interpreted", lambda: True)
-    monkeypatch.setattr(tried, "launch", broken)
-    assert tried.cause(torch.device("cuda", 0)).startswith("TRITON_INTERPRET is set")
 
 
 @pytest.mark.slow

@@ -1,15 +1,12 @@
 """The steps that look at a device: on the CPU here, one broken on purpose, the rest goes on."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from compressors import Packet, devicecheck
-from compressors.device import write
 from compressors.devicecheck import METHODS, Step, absent, checks
 from compressors.kernels.gpu import tried
 from tests.support.gpu import DEVICE, needs_triton, taken
@@ -73,40 +70,6 @@ def test_a_device_without_kernels_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["3 equal messages: sbc(0.01)"].well  # by the host
 
 
-def test_messages_that_change_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = devicecheck.compress
-    seeds = iter(range(9))
-    monkeypatch.setattr(
-        devicecheck, "compress", lambda method, update, *_: made(method, update, None, next(seeds))
-    )
-    with pytest.raises(RuntimeError, match="3 different messages of one update"):
-        devicecheck._again(torch.device("cpu"), {"w": torch.ones(40)}, "qsgd(7)", 3)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the doctor looks at the GPU that is there")
-def test_only_the_places_that_say_so_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU is made up: its modes are noted, and what is on it lies on the CPU."""
-    modes: list[Any] = []
-    asked: list[Any] = []
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
-    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
-    monkeypatch.setattr(devicecheck, "_on", lambda device, update: update)
-    fetched = devicecheck.fetch
-
-    def fetch(*tensors: Tensor) -> Any:
-        asked.append(modes[-1])
-        return fetched(*tensors)
-
-    monkeypatch.setattr(devicecheck, "fetch", fetch)
-    before = write.fetch
-    with taken():
-        said = devicecheck._waits(torch.device("cuda"), {"w": torch.randn(300)})
-    assert said == "none but those that are meant"
-    assert asked == ["default"] * 5 and modes[0] == "error" and modes[-1] == 0
-    monkeypatch.undo()
-    vars(write)["fetch"] = before
-
-
 def test_without_cuda_it_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,13 +89,6 @@ def test_other_names_are_refused(name: str, capsys: pytest.CaptureFixture[str]) 
         devicecheck.main(["--device", name])
     assert ended.value.code == 2
     assert f"--device is {name!r}: give cpu, cuda, cuda:1, ..." in capsys.readouterr().err
-
-
-def test_the_pace_is_taken_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[torch.device]()
-    monkeypatch.setattr(devicecheck, "on", lambda device: asked.append(device) or nullcontext())
-    devicecheck._pace(DEVICE, 300)
-    assert asked and {*asked} == {DEVICE}
 
 
 def test_the_exit_status_is_that_of_the_worst_step(

@@ -1,15 +1,11 @@
 """The k largest of many segments on a GPU: positions as the compiled loop finds them."""
 
-from typing import Any
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
 from compressors.base import nominal_count
 from compressors.kernels import select
 from compressors.kernels.gpu import select as kernels
-from compressors.kernels.gpu.language import launch
 from compressors.kernels.gpu.layout import PROGRAM_BLOCK
 from compressors.kernels.gpu.select import largest_of_segments
 from tests.support.cases import cases
@@ -134,24 +130,3 @@ def test_a_sample_that_misleads_changes_nothing(sides: int) -> None:
 def test_one_entry_and_every_entry_of_a_sampled_segment() -> None:
     for sides, parts in ((1, [normal(66)] * 2 + [large_at(SEEN)]), (2, [np.abs(normal(66))] * 3)):
         agree(parts, [1, parts[1].size, parts[2].size - 1], sides)
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("place", "enough"), [(SEEN, False), (np.arange(0, 130, 5), True)])
-def test_how_many_reach_the_samples_key(place: np.ndarray, enough: bool) -> None:
-    """Where the sample holds, one pass keeps few entries; where it does not, too few, then all."""
-    kept: dict[str, np.ndarray] = {}
-
-    def watched(kernel: Any, programs: int, *given: Any, **constants: Any) -> None:
-        launch(kernel, programs, *given, **constants)
-        if kernel.__name__ == "_candidates":
-            kept["first"] = given[kernel.arg_names.index("totals")].cpu().numpy()
-        if kernel.__name__ == "_tally":
-            kept["last"] = given[kernel.arg_names.index("many")].cpu().numpy()[:programs]
-
-    x, k = large_at(place), 20
-    flat, layout = joined([x])
-    with patch.object(kernels, "launch", watched):
-        largest_of_segments(flat, layout, np.array([k]), 1)
-    assert (k <= kept["first"][0] < x.size) == enough
-    assert kept["last"].sum() == (kept["first"][0] if enough else x.size)
