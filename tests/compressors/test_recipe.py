@@ -2,14 +2,13 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import indent
 
 import pytest
 
 from tests.support.markdown import ROOT
+from tests.support.recipes import copied, started
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = PAGE.split("## A new method")[1].split("\n## ")[0]
@@ -40,22 +39,10 @@ assert row["class"] == "unknown" and row["note"] == "no rule known of outliers(3
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the project with compiled kernels, without data, results and environment."""
-    for path in ROOT.iterdir():
-        if path.is_dir() and path.name in ("compressors", "strategies", "fedsim", "tests", "docs"):
-            shutil.copytree(path, tmp_path / path.name)
-        elif path.suffix in (".toml", ".md"):
-            shutil.copy2(path, tmp_path)
+    copied(tmp_path, "tests", "docs")
+    for path in (*ROOT.glob("*.toml"), *ROOT.glob("*.md")):
+        shutil.copy2(path, tmp_path)
     return tmp_path
-
-
-def start(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
-    )
 
 
 def follow(tree: Path, without: str = "") -> None:
@@ -71,7 +58,7 @@ def follow(tree: Path, without: str = "") -> None:
     for command in COMMANDS:
         script = command.removeprefix("PYTHONPATH=. ").removeprefix("python ").split()
         if without not in ("row", "golden") or "golden" not in command:
-            done = start(tree, *script)
+            done = started(tree, *script)
             assert done.returncode == 0, done.stderr
 
 
@@ -86,10 +73,10 @@ def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
     follow(tree)
     assert "`python -m pytest -k outliers tests/compressors`" in STEPS
     for chosen in (["-k", "outliers", "tests/compressors"], TESTS):
-        done = start(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *chosen)
+        done = started(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *chosen)
         assert done.returncode == 0, done.stdout
         assert "passed" in done.stdout
-    done = start(tree, "-c", USED)
+    done = started(tree, "-c", USED)
     assert done.returncode == 0, done.stderr
 
 
@@ -103,6 +90,6 @@ def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
 )
 def test_a_step_that_is_left_out_is_told(step: str, words: str, tree: Path) -> None:
     follow(tree, without=step)
-    done = start(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *TESTS)
+    done = started(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *TESTS)
     assert done.returncode == 1, done.stdout
     assert words in done.stdout

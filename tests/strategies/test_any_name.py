@@ -8,18 +8,12 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import parse
-from fedsim.engines import compat
 from strategies.algorithms.scaffold import Scaffold
 from strategies.channel import directions
 from strategies.channel.client_end import ClientEnd, one_by_one
 from strategies.channel.server_end import ServerEnd
 
 PLAIN = ("v", "w")
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 NAMES = [

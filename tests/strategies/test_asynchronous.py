@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compressors import Compressor, Raw, decompress, gradient_dropping
-from fedsim.engines import compat
 from strategies import ClientEnd, FedAsync, FedBuff, Staleness, build
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 from tests.support.turning import Turning
@@ -18,11 +17,6 @@ from tests.support.turning import Turning
 LIKE = {"w": torch.zeros(4)}
 # Three clients and five updates: client 0 is fast, client 2 is slow.
 ORDER = ((0, 4.0), (1, 2.0), (0, 8.0), (2, 6.0), (1, 16.0))
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 RAW = Raw()
@@ -144,9 +138,6 @@ def test_in_flower_s_own_loop_replies_are_taken_in_one_by_one() -> None:
     """Clients 0 and 1 go half-way from 0 to 4 and to 8; each update moves the model by half."""
     strategy = build(FedBuff(1, "polynomial(1)", 0.5), Raw(), clients=2)
     grid = grid_of(modded_app(Pull([(4.0, 0.0), (8.0, 0.0)]), Raw()), 2)
-    try:
-        strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
-    finally:
-        grid.close()
+    strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     assert strategy.channel is not None
     assert vector(strategy.channel.weights) == [2 / 2 + 4 / 2 / 2, 0]

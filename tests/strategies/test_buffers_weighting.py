@@ -46,10 +46,7 @@ def after(strategy: Any) -> tuple[float, float]:
     app.train()(train)
     answer_partition(app)
     grid = LocalGrid(app, 2)
-    try:
-        made = strategy.start(grid, FIRST, num_rounds=1).arrays
-    finally:
-        grid.close()
+    made = strategy.start(grid, FIRST, num_rounds=1).arrays
     return float(made["w"].numpy()[0]), float(made["mean"].numpy()[0])
 
 

@@ -7,19 +7,13 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
-from compressors import Raw, compress, decompress
-from fedsim.engines import compat
+from compressors import Raw, compress
 from strategies import Buffers, ServerEnd, TooFewReplies
-from strategies.channel.buffers import BUFFERS_UP, to_payload
+from strategies.channel.buffers import to_payload
 from strategies.channel.payload import BUFFERS, KEY, put
 from tests.support.linear import tensor
 
 UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 def held(*values: float) -> dict[str, Tensor]:
@@ -44,39 +38,6 @@ def reply(samples: int = 1, **beside: Any) -> Message:
 
 def sends(*values: float, samples: int = 1) -> Message:
     return reply(samples, **{BUFFERS: to_payload(held(*values))})
-
-
-@pytest.mark.parametrize(
-    ("weighting", "expected"), [("uniform", [3.0, 5.0]), ("samples", [4.0, 7.0])]
-)
-def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[float]) -> None:
-    channel = make_channel(weighting=weighting)
-    first = channel.begin(1, [0, 1]).downlinks[0]
-    assert not first.charged and first.side_payloads[BUFFERS] == to_payload(held(1.0, 2.0))
-    channel.take(1, sends(5.0, 9.0, samples=3))  # in any order
-    channel.take(0, sends(1.0, 1.0))
-    channel.finish(2)
-    channel.advance(tensor(1.0, 1.0))
-    second = channel.begin(2, [0, 1]).downlinks[0]
-    assert second.charged
-    assert (
-        decompress(Raw(), second.side_payloads[BUFFERS], held(0.0, 0.0))["mean"].tolist()
-        == expected
-    )
-    message = channel.content(0, ConfigRecord({}))[KEY]
-    assert message[BUFFERS] == second.side_payloads[BUFFERS] and message[BUFFERS_UP] is True
-
-
-def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
-    channel = make_channel(down=False, up=lambda round_number: round_number == 2)
-    channel.begin(1, [0])
-    message = channel.content(0, ConfigRecord({}))[KEY]
-    assert BUFFERS not in message and BUFFERS_UP not in message
-    channel.take(0, sends(9.0, 9.0))  # unasked, so unread and uncounted
-    uplink = channel.finish(1)[0]
-    assert BUFFERS not in uplink.side_payloads and not uplink.statistics
-    assert values_of(channel) == [1.0, 2.0]
-    assert channel.begin(2, [0]).downlinks[0].settings[BUFFERS_UP] is True
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from compressors import Compressor, PayloadError, Raw, compress, decompress, gradient_dropping
-from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.client_end import one_by_one
 from strategies.channel.downlinks import Updates, join_updates, split_updates
@@ -13,11 +12,6 @@ from strategies.channel.payload import put
 
 LIKE = {"w": torch.zeros(40)}
 FEW, MANY = gradient_dropping(0.05), gradient_dropping(0.4)
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 def reply() -> Message:

@@ -7,24 +7,18 @@ import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from compressors import Raw, State, UpdateError, decompress, gradient_dropping, parse
-from fedsim.engines import compat
-from strategies import Buffers, ClientEnd, ServerEnd
+from strategies import ClientEnd, ServerEnd
 from strategies.channel import client_end
 from strategies.channel.acknowledge import APPLIED, read_applied, write_applied
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import one_by_one
-from strategies.channel.payload import BUFFERS, KEY, get
+from strategies.channel.payload import get
 from tests.support.linear import tensor, vector
 
 HALF = gradient_dropping(0.5)
 ZERO = tensor(0.0, 0.0)
 WAITING = {"pending/round", "pending/channel"}
 MEAN = {"mean": torch.tensor([1.0, 2.0])}
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 def round_of(
@@ -40,18 +34,6 @@ def round_of(
     server.take(0, Message(content, reply_to=asked))
     server.advance(server.finish()[0].update)
     return vector(delivery.weights), memory
-
-
-def test_both_ends_hold_the_same_model() -> None:
-    server, client = ServerEnd(HALF, HALF, ZERO), ClientEnd(HALF, HALF, ZERO)
-    seen, memory = round_of(server, client, 1, None, tensor(4.0, 1.0))
-    assert seen == [0.0, 0.0]
-    assert set(memory) == {"uplink/residual/w", "base/w", "version", *WAITING, "pending/payload"}
-    seen, memory = round_of(server, client, 2, memory, tensor(0.0, 1.0))
-    assert server.traffic.downlinks[0].kind == "update"
-    assert seen == [4.0, 0.0] and memory["base/w"].tolist() == seen
-    assert vector(server.weights) == [4.0, 2.0]  # 1 waited, and 1 more
-    assert memory["uplink/residual/w"].tolist() == [0.0, 0.0]
 
 
 def test_a_client_that_is_sent_models_keeps_none() -> None:
@@ -81,22 +63,6 @@ def test_the_first_message_is_decoded_again(monkeypatch: pytest.MonkeyPatch) -> 
     for number in (1, 2, 3):  # with an empty memory, too: it has one
         _, memory = round_of(server, client, number, memory, tensor(1.0, 1.0))
     assert looked == [True]
-
-
-def test_buffers_come_and_go_beside_the_update() -> None:
-    buffers = Buffers({"mean": torch.zeros(2)}, up=lambda number: number == 2)
-    server = ServerEnd(Raw(), Raw(), ZERO, 0, [buffers])
-    client = ClientEnd(Raw(), Raw(), ZERO, MEAN)
-    _, memory = round_of(server, client, 1, None, tensor(1.0, 1.0))
-    assert buffers.values["mean"].tolist() == [0.0, 0.0]
-    round_of(server, client, 2, memory, tensor(1.0, 1.0))
-    assert buffers.values["mean"].tolist() == [1.0, 2.0]
-    server.begin(3, [0])
-    content = server.content(0, ConfigRecord())
-    assert BUFFERS in content[KEY]
-    assert client.decode(content, memory).buffers["mean"].tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match="the strategy has buffers: name"):
-        ClientEnd(Raw(), Raw(), ZERO).decode(content, memory)
 
 
 def test_what_is_sent_follows_from_seed_client_and_round() -> None:

@@ -1,6 +1,5 @@
 """``compress_evaluation``: the model that clients evaluate travels as a round's update does."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -21,11 +20,6 @@ FEW = gradient_dropping(0.05)
 LENGTH, CLIENTS, ROUNDS = 200, 3, 5
 BUFFERS = {"mean": torch.full((4,), 2.0)}
 ALL = {"min_train_nodes": 1, "min_available_nodes": 1, "min_evaluate_nodes": 1}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)
 
 
 class Model:
@@ -94,7 +88,6 @@ def run(model: Model, packed: bool, **common: Any) -> tuple[Compressed, Any, lis
     grid = LocalGrid(model.app, CLIENTS)
     config = ConfigRecord({"lr": 0.5})
     result = strategy.start(grid, model.initial, ROUNDS, evaluate_config=config, evaluate_fn=note)
-    grid.close()
     return strategy, result, trained
 
 

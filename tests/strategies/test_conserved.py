@@ -15,7 +15,6 @@ from compressors import (
     parse,
 )
 from compressors.whole.feedback import take_back
-from fedsim.engines import compat
 from strategies import EF21, build
 from strategies.channel.mailbox import LATE
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
@@ -55,11 +54,6 @@ def assert_conserved(world: World) -> None:
         sums = added(added(world.applied[client], world.lost[client]), world.held(client))
         for name, x in world.trained[client].items():
             assert torch.equal(sums[name], x), (client, name)
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 @pytest.mark.parametrize("downlink", DOWNLINKS)

@@ -9,7 +9,6 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian
 
 from compressors import Compressor, Raw, compress, decompress, gradient_dropping
-from fedsim.engines import compat
 from strategies import Compressed, DelayedDSGD, answer_partition, client_mod
 from strategies.channel import payload
 from strategies.channel.nodes import Roster
@@ -17,11 +16,6 @@ from tests.support.linear import Pull, grid_of, modded_app, record, tensor
 
 HALF = gradient_dropping(0.5)
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def ends(dtype: str, step: float, strategy: Compressed | DelayedDSGD) -> tuple[set[str], Array]:
@@ -40,7 +34,6 @@ def ends(dtype: str, step: float, strategy: Compressed | DelayedDSGD) -> tuple[s
 
     grid = grid_of(app, 1)
     result = strategy.start(grid, first, num_rounds=3)
-    grid.close()
     return seen, result.arrays["w"]
 
 
@@ -59,7 +52,6 @@ def test_the_app_sees_and_ends_with_its_own_dtype(dtype: str, down: Compressor) 
 
 def test_what_a_dtype_cannot_hold_of_the_model_is_no_update() -> None:
     """0.1 in float32 is not in float16: an app that answers what it saw has learned nothing."""
-    compat.identify()
     content = RecordDict()
     packet, _ = compress(Raw(), tensor(0.1, 0.7))
     payload.put(content, packet.payload, kind="model", round=1, version=1)
@@ -89,7 +81,6 @@ def test_no_bytes_are_made_of_what_the_server_decodes(
     monkeypatch.setattr(payload.LazyArray, "data", property(asked))
     grid = grid_of(modded_app(Pull([(8.0, 4.0), (2.0, 6.0)]), Raw()), 2)
     result = Compressed(make(**TRAIN_ONLY), Raw()).start(grid, record([0.0, 0.0]), num_rounds=2)
-    grid.close()
     assert result.arrays["w"].numpy().tolist() != [0.0, 0.0]
 
 
@@ -107,5 +98,4 @@ def test_a_node_beyond_the_clients_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     roster = Roster(3, 5.0)
     roster.gather(grid, 3)
     roster.look(grid)
-    grid.close()
     assert told == ["node 4 is passed over: the strategy is for clients=3"]

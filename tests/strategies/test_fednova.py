@@ -5,15 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from compressors import decompress, parse
 from fedsim import RunConfig, run
-from fedsim.federation.trainer import build_model
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.traffic import Uplink, average, average_normalized
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import make_task, small
+from tests.support.runs import make_task
 from tests.support.threes import give_links, last, threes
 
 __all__ = ["make_task"]  # the fixture
@@ -30,32 +27,6 @@ def test_by_hand() -> None:
     assert average(ups, "samples")["w"].tolist() == [10.0]
     assert DSGD("nova").weighs == "samples"  # its buffers
     assert average_normalized(ups, {0: 6, 1: 2})["w"].item() == pytest.approx(3 * (1 / 6 + 4.5))
-
-
-def test_a_round_of_a_run(tmp_path: Path) -> None:
-    """Rebuilt from the stored messages and the n that clients.parquet says."""
-    import pandas as pd
-
-    settings: dict[str, Any] = {"controller": "pace(0.02)", "weighting": "nova", "iterations": 1000}
-    network = "compute=lognormal(4ms, 1), up=1Mbit"
-    config = small(
-        method="raw",
-        network=network,
-        keep_payloads=True,
-        partition="dirichlet(0.5)",
-        **settings | {"stop_at_bits": 1},
-    )
-    run(config, tmp_path)
-    rows = pd.read_parquet(tmp_path / "clients.parquet")
-    n, samples = rows["local_iterations"], rows["samples"] / rows["samples"].sum()
-    assert n.nunique() > 1
-    template = {k: p.detach() for k, p in build_model(config.plan.task, 0).named_parameters()}
-    files = [tmp_path / f"payloads/round-00001/client-{c:03d}-up.bin" for c in rows["client"]]
-    ups = [decompress(parse("raw"), file.read_bytes(), template) for file in files]
-    last = load_file(tmp_path / "model.safetensors")
-    for name, x in template.items():
-        step = sum(q / t * up[name] for q, t, up in zip(samples, n, ups, strict=True))
-        assert torch.allclose(last[name], x + (samples * n).sum() * step, atol=1e-6)
 
 
 @pytest.mark.parametrize("stopped", [False, True])

@@ -21,7 +21,6 @@ INFO = RoundInfo(1, 0, 2, METHOD)
 
 def after_round(max_norm: float | None = None) -> tuple[ServerEnd, list[dict[str, torch.Tensor]]]:
     """A server's end with the replies of two clients, of 1 and 3 samples; what these decode to."""
-    compat.identify()
     end, decoded = ServerEnd(METHOD, Raw(), LIKE, max_norm=max_norm), []
     end.begin(1, [0, 1])
     for client, samples in enumerate((1, 3)):

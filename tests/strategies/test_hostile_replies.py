@@ -195,10 +195,7 @@ def federation(name: str) -> Iterator[tuple[ChannelStrategy, Callable[..., list[
     down = strategy.downlink
     grid = grid_of(modded_app(Pull(TARGETS), method, down), CLIENTS)
     strategy.open(tensor(0.0, 0.0))
-    try:
-        yield strategy, lambda n: [*grid.send_and_receive(strategy.ask(n, ConfigRecord(), grid))]
-    finally:
-        grid.close()
+    yield strategy, lambda n: [*grid.send_and_receive(strategy.ask(n, ConfigRecord(), grid))]
 
 
 def weights(strategy: ChannelStrategy) -> dict[str, Tensor]:

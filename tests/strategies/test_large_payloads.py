@@ -10,7 +10,6 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
 from compressors import Raw
-from fedsim.engines import compat
 from strategies import Compressed, TooFewReplies, answer_partition, client_mod
 from strategies.channel.framing import to_client, to_server
 from strategies.channel.payload import CHUNKED, KEY, LARGE, get, payload_bits, put
@@ -22,7 +21,6 @@ CHUNK = 5 * 2**20
 
 
 def message_of(*parts: bytes) -> Message:
-    compat.identify()
     content = RecordDict()
     for part in parts:
         put(content, part, kind="update", round=3)
@@ -80,7 +78,6 @@ def test_a_large_model_through_strategy_and_mod() -> None:
     strategy = Compressed(FedAvg(fraction_evaluate=0.0), Raw(), clients=2)
     grid = grid_of(app([client_mod(Raw(), Raw(), model(0.0))]), 2)
     after = strategy.start(grid, model(1.0), num_rounds=2).arrays["w"].numpy()
-    grid.close()
     assert np.array_equal(after, np.full(ENTRIES, 3.0))
 
 
@@ -90,4 +87,3 @@ def test_a_mod_before_ours_cannot_take_a_large_payload_for_a_model() -> None:
     grid = grid_of(app([local, client_mod(Raw(), Raw(), model(0.0))]), 2)
     with pytest.raises(TooFewReplies, match="Unsupported serialization type"):
         strategy.start(grid, model(1.0), num_rounds=1)
-    grid.close()

@@ -1,7 +1,6 @@
 """A strategy's memory: saved, restored, and going on as if nothing had happened."""
 
 import json
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -28,11 +27,6 @@ HALF = gradient_dropping(0.5)
 TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]
 ADAM = partial(torch.optim.Adam, lr=0.1)
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
@@ -78,7 +72,6 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down:
     whole = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
     at_once = go(whole, grid, record([1.0, 2.0]), range(1, 8))
-    grid.close()
 
     first = make(down)
     grid = grid_of(modded_app(Pull(TARGETS), HALF, down), 3)
@@ -89,7 +82,6 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down:
     second = make(down)
     second.restore(tensors, values)
     in_parts = go(second, grid, to_arrays(second.channel.weights), range(4, 8))
-    grid.close()
 
     assert in_parts["w"].numpy().tobytes() == at_once["w"].numpy().tobytes()
     after, state = whole.state(), second.state()
@@ -128,7 +120,6 @@ def test_start_goes_on_from_what_was_restored(
             before = scored[-1][1]
             tensors, values = strategy.state()
             saved = {n: x.clone() for n, x in tensors.items()}, json.loads(json.dumps(values))
-        grid.close()
         assert result.arrays["w"].numpy().tolist() == before
         kept.append((saved, pull.seen, before))
     own = {"channel_id": 0}
@@ -138,33 +129,6 @@ def test_start_goes_on_from_what_was_restored(
         assert all(torch.equal(x, kept[0][0][0][n]) for n, x in tensors.items())
 
 
-def test_another_start_after_that_is_a_run_of_its_own() -> None:
-    """One client: its target is (8, 4). A restored strategy goes on; its next start begins."""
-    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), HALF, HALF), 1)
-    first = DelayedDSGD(HALF, HALF, clients=1)
-    first.start(grid, record([0.0, 0.0]), 1)
-    second = DelayedDSGD(HALF, HALF, clients=1)
-    second.restore(*first.state())
-    assert second.start(grid, record([0.0, 0.0]), 1).arrays["w"].numpy().tolist() == [4.0, 4.0]
-    assert second.start(grid, record([0.0, 0.0]), 1).arrays["w"].numpy().tolist() == [4.0, 0.0]
-    grid.close()
-
-
-def test_saving_does_not_change_a_run() -> None:
-    runs = []
-    for saves in (False, True):
-        strategy = MAKERS[2](HALF)
-        grid = grid_of(modded_app(Pull(TARGETS), HALF, HALF), 3)
-        arrays = record([1.0, 2.0])
-        for number in range(1, 6):
-            arrays = go(strategy, grid, arrays, range(number, number + 1))
-            if saves:
-                strategy.state()
-        grid.close()
-        runs.append(arrays["w"].numpy().tobytes())
-    assert runs[0] == runs[1]
-
-
 def test_moments_of_scalars_are_kept() -> None:
     """numpy turns the result of arithmetic on 0-d arrays into scalars: they count as arrays."""
     inner = FedAdam(**TRAIN_ONLY)
@@ -172,7 +136,6 @@ def test_moments_of_scalars_are_kept() -> None:
     strategy = Compressed(inner, HALF, clients=1)
     grid = grid_of(modded_app(Pull(TARGETS[:1]), HALF), 1)
     list(strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid))
-    grid.close()
     tensors, values = strategy.state()
     again = Compressed(FedAdam(**TRAIN_ONLY), HALF, clients=1)
     again.restore(tensors, values)

@@ -56,7 +56,6 @@ def test_an_encoder_learns_from_dict_batches_at_a_hundredth_of_the_entries() -> 
     grid = grid_of(app_of(initial), NODES)
     strategy = Compressed(FedAvg(fraction_evaluate=0.0), sbc(0.01), parse("raw"))
     result = strategy.start(grid, initial, num_rounds=ROUNDS)
-    grid.close()
     assert score(result.arrays) < score(initial) - 0.05
     dense = sum(array.numpy().size for array in initial.values())
     uplinks = strategy.channel.traffic.uplinks.values()

@@ -14,7 +14,7 @@ from compressors import Raw, UpdateError, sbc
 from fedsim.engines.local import LocalGrid
 from strategies import Buffers, Compressed, DelayedDSGD, TooFewReplies, answer_partition, client_mod
 from strategies.channel.payload import BUFFERS
-from tests.support.linear import Pull, client_of, grid_of, modded_app, record
+from tests.support.linear import client_of
 
 BITS = 32 * 4 + 24  # of two means, two variances and a header
 COUNT = "1.num_batches_tracked"
@@ -113,19 +113,6 @@ def test_the_mean_travels_in_payloads_of_its_own(up: Any) -> None:
     assert counts == [[0, 1, 2], [0, 1, 2]] and quick.seen[0][0][COUNT].dtype == torch.int64
 
 
-def test_updates_are_those_of_a_model_without_them() -> None:
-    """BatchNorm trains by its batch alone: what its statistics are changes no update."""
-    mean, _, trips = rounds(3, sbc(0.2), Buffers(statistics()), names())
-    kept = Buffers(statistics(), down=False, up=lambda number: False)
-    local, _, others = rounds(3, sbc(0.2), kept, names())
-    for traffic, other in zip(trips, others, strict=True):
-        assert [u.payload for u in traffic.uplinks.values()] == [
-            u.payload for u in other.uplinks.values()
-        ]
-        assert not any(BUFFERS in u.side_payloads for u in other.uplinks.values())
-    assert all(torch.equal(mean.channel.weights[n], x) for n, x in local.channel.weights.items())
-
-
 def test_local_statistics_stay_with_their_client() -> None:
     local = Buffers(statistics(), down=False, up=lambda number: number == 2)
     strategy, quick, trips = rounds(3, Raw(), local, names())
@@ -148,7 +135,6 @@ def started(strategy: Any, mods: list[Any], initial: ArrayRecord, starts: int = 
     app.evaluate(mods=mods)(quick.evaluate)
     grid = LocalGrid(app, 2)
     results = [strategy.start(grid, initial, num_rounds=3) for _ in range(starts)]
-    grid.close()
     return results[-1], quick
 
 
@@ -204,7 +190,6 @@ def test_who_has_not_trained_in_this_start_evaluates_without_the_last_ones_stati
             assert evaluated[client] == (left, ["arrays", "config"])
             assert quick.left[client][0]["1.running_mean"][0] != 0
         assert len(trains) == cohort
-    grid.close()
 
 
 def test_a_second_start_begins_with_the_first_ones_statistics() -> None:
@@ -252,15 +237,6 @@ def test_a_whole_state_dict_is_no_update() -> None:
 def test_names_that_the_template_lacks() -> None:
     with pytest.raises(ValueError, match="buffers names running_mean: the model"):
         client_mod(Raw(), Raw(), parameters(), buffers=["running_mean"])
-
-
-def test_a_client_that_knows_of_no_buffers_is_told() -> None:
-    grid = grid_of(modded_app(Pull([(8.0, 4.0), (2.0, 2.0)]), Raw()), 2)
-    inside = FedAvg(fraction_evaluate=0, min_train_nodes=2, min_available_nodes=2)
-    strategy = Compressed(inside, Raw(), clients=2, buffers=Buffers(statistics()))
-    messages = strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid)
-    with pytest.raises(TooFewReplies, match="client 0: .*the two ends differ: .*buffers 1.running"):
-        strategy.aggregate_train(1, grid.send_and_receive(messages))
 
 
 def test_an_app_that_answers_parameters_alone() -> None:

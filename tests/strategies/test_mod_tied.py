@@ -79,7 +79,6 @@ def test_two_names_of_one_tensor_stay_equal(uplink: str, downlink: str) -> None:
     up, down = parse(uplink), parse(downlink)
     strategy, grid = strategy_of(up, down), LocalGrid(app_of(tied, up, down), 2)
     arrays = strategy.start(grid, initial(tied), num_rounds=5).arrays.to_torch_state_dict()
-    grid.close()
     assert torch.equal(arrays["a.weight"], arrays["c.weight"])
     assert not torch.equal(arrays["a.weight"], tied()["a"].weight)  # and were trained
     sent = bits(strategy)
@@ -93,7 +92,6 @@ def test_copies_are_tensors_of_their_own(downlink: str) -> None:
     up, down = Raw(), parse(downlink)
     strategy, grid = strategy_of(up, down), LocalGrid(app_of(copies, up, down), 2)
     arrays = strategy.start(grid, initial(copies), num_rounds=3).arrays.to_torch_state_dict()
-    grid.close()
     assert not torch.equal(arrays["a.weight"], arrays["c.weight"])
     assert bits(strategy)[0] == 24 + 8 + 32 * (OWN + 12 * 5)
 
@@ -114,6 +112,5 @@ def test_a_restored_strategy_goes_on_with_the_same_arrays() -> None:
             assert record is not None and strategy.channel is not None
             arrays = record
             payloads.append([up.payload for up in strategy.channel.traffic.uplinks.values()])
-        grid.close()
         found.append((payloads, {n: a.numpy().tolist() for n, a in arrays.items()}))
     assert found[0] == found[1]

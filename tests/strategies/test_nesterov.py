@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compressors import Raw, State
-from strategies import Nesterov, RoundInfo, Uplink, build
+from strategies import Nesterov, RoundInfo, Uplink
 
 MEANS = [torch.tensor([1.0, -2.0, 0.5]) * k for k in (1, 3, -2, 0.25)]
 
@@ -28,20 +28,3 @@ def test_it_is_torchs_step(rate: float, momentum: float) -> None:
         update, memory = moved(rule, memory, mean)
         total += update
         torch.testing.assert_close(total, weights.detach())
-
-
-def test_the_velocity_is_in_its_state() -> None:
-    one, other = (build(Nesterov(), Raw(), clients=2) for _ in range(2))
-    for strategy in (one, other):
-        strategy.open({"w": torch.zeros(3)})
-    one.memory = moved(one.rule, {}, MEANS[0])[1]
-    other.restore(*one.state())
-    assert torch.equal(other.memory["w"], one.memory["w"])
-    after = moved(other.rule, other.memory, MEANS[1])[0]
-    assert not torch.equal(after, moved(other.rule, {}, MEANS[1])[0])
-
-
-def test_a_momentum_is_below_1() -> None:
-    for bad in (1.0, -0.1):
-        with pytest.raises(ValueError, match=f"momentum is {bad}: 0 <= momentum < 1"):
-            Nesterov(momentum=bad)

@@ -52,14 +52,6 @@ def test_fedper_s_last_layer_stays_with_the_client(
     assert frames[0]["train_loss"].iloc[-1] < frames[0]["train_loss"].iloc[0]
 
 
-def test_proximal_pulls_the_layers_that_were_sent(mine: str, tmp_path: Path) -> None:
-    config = small(strategy=f"{mine}:FedPer", method="raw")
-    pulled = small(strategy=f"{mine}:FedPer", method="raw", proximal=1.0)
-    run(config, tmp_path / "free")
-    run(pulled, tmp_path / "pulled")
-    assert model(tmp_path / "free") != model(tmp_path / "pulled")
-
-
 HALF = """
 from strategies import DSGD
 

@@ -6,44 +6,17 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Message, RecordDict
 
 from compressors import Raw
 from strategies.channel import nodes
 from strategies.channel.nodes import CohortGrid
-from strategies.channel.payload import KEY, get, put, to_arrays, to_tensors
+from strategies.channel.payload import to_arrays, to_tensors
 from tests.support.linear import Pull, grid_of, modded_app
 
 QUIET = ("FLWR_TELEMETRY_ENABLED", "FLWR_DISABLE_UPDATE_CHECK", "RAY_USAGE_STATS_ENABLED")
-
-
-def test_payload_and_settings_arrive() -> None:
-    record = RecordDict()
-    put(record, b"\x00\xff", kind="model", round=3, lr=0.5, last=True)
-    payload, settings = get(record)
-    assert payload == b"\x00\xff"
-    assert (settings["kind"], settings["round"], settings["lr"], settings["last"]) == (
-        "model",
-        3,
-        0.5,
-        True,
-    )
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        RecordDict(),
-        RecordDict({KEY: ConfigRecord()}),
-        RecordDict({KEY: ConfigRecord({"payload": 3})}),
-    ],
-)
-def test_a_message_without_payload(record: RecordDict) -> None:
-    with pytest.raises(ValueError, match=f"no payload under '{KEY}'"):
-        get(record)
 
 
 def test_arrays_to_tensors_and_back() -> None:
@@ -62,11 +35,6 @@ def test_arrays_to_tensors_and_back() -> None:
     assert tensors["b"].abs().sum() > 0  # copied
 
 
-def test_other_floats_become_float32() -> None:
-    arrays = ArrayRecord({"w": Array(np.array([1.5, 2.0], np.float64))})
-    assert to_tensors(arrays)["w"].dtype == torch.float32
-
-
 def gathered(grid: Any, clients: int, timeout: float = 5.0) -> dict[int, int]:
     roster = nodes.Roster(clients, timeout)
     roster.gather(grid, clients)
@@ -81,7 +49,6 @@ def test_nodes_are_found_by_partition() -> None:
     asks = [Message(RecordDict(), dst_node_id=4, message_type=nodes.QUERY)]
     assert len(list(some.send_and_receive(asks, timeout=5.0))) == 1
     assert some.run.run_id == grid.run.run_id
-    grid.close()
 
 
 def environment(code: str, **given: str) -> dict[str, str]:

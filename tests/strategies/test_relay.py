@@ -8,7 +8,6 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from compressors import Compressor, PayloadError, Raw, Tensors, parse
-from fedsim.engines import compat
 from strategies import (
     DSGD,
     ClientEnd,
@@ -31,11 +30,6 @@ from tests.support.linear import Pull, grid_of, modded_app, record
 
 LIKE = {"w": torch.zeros(3)}
 SPARSE = parse("ef(topk(0.34) | float32 | golomb)")
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 class Rounds:
@@ -275,7 +269,6 @@ def test_flowers_own_loop_with_the_mod_relays_too() -> None:
         grid = grid_of(modded_app(Pull([(8.0, 4.0), (100.0, -60.0)]), half, down), 2)
         strategy = DelayedDSGD(half, down, clients=2)
         models.append(strategy.start(grid, record([0.0, 0.0]), num_rounds=3).arrays["w"].numpy())
-        grid.close()
     assert strategy.channel is not None
     assert {down.kind for down in strategy.channel.traffic.downlinks.values()} == {"relay"}
     assert models[0].tolist() == models[1].tolist() and models[0].any()

@@ -54,7 +54,6 @@ def test_names_get_numbers_in_their_order_and_keep_them(monkeypatch: pytest.Monk
     roster.look(seen.set(2, 3, 4))  # north is new; west is back at another node
     assert roster.names == {"east": 0, "west": 1, "north": 2}
     assert roster.nodes == {0: 2, 1: 4, 2: 3}
-    grid.close()
 
 
 def test_a_node_is_asked_once_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +71,6 @@ def test_a_node_is_asked_once_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     roster.gather(grid, 2)
     roster.look(grid)
     assert sorted(asked) == [1, 2]
-    grid.close()
 
 
 def test_a_run_starts_with_the_clients_that_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +86,6 @@ def test_a_run_starts_with_the_clients_that_are_required(monkeypatch: pytest.Mon
     strategy.advance(grid.send_and_receive(messages, timeout=10))
     assert channel.traffic.failures == {} and sorted(channel.traffic.uplinks) == [0, 1, 2]
     assert channel.traffic.downlinks[1].kind == "model" and channel.traffic.downlinks[1].charged
-    whole.close()
 
 
 class Starting(CohortGrid):
@@ -113,7 +110,6 @@ def test_nothing_is_late_before_its_process_has_started(monkeypatch: pytest.Monk
     monkeypatch.setattr(nodes, "STARTING_SECONDS", 0.2)
     with pytest.raises(TimeoutError, match="0 of 2 clients answered in 0.2 s"):
         Roster(2, timeout=0.1).gather(Silent(whole, [1, 2]), 2)
-    whole.close()
 
 
 class Silent(CohortGrid):
@@ -138,7 +134,6 @@ def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
     strategy.advance([error, *(r for r in replies if r is not dead)])
     assert channel.traffic.failures == {2: "Node Unavailable"}
     assert sorted(channel.traffic.uplinks) == [0, 1]
-    grid.close()
 
 
 def test_a_client_that_forgot_its_model_is_sent_it_in_the_same_round() -> None:
@@ -156,7 +151,6 @@ def test_a_client_that_forgot_its_model_is_sent_it_in_the_same_round() -> None:
     assert [(client, down.kind) for client, down in traffic.unused] == [(1, "update")]
     assert traffic.downlinks[1].kind == "model" and traffic.downlinks[1].charged
     assert pull.seen[0][1] == pull.seen[1][1]  # both trained from the same model
-    grid.close()
 
 
 def test_a_nodes_data_is_what_its_config_names() -> None:
@@ -178,13 +172,11 @@ def test_an_app_that_cannot_say_who_it_is_ends_at_once() -> None:
     grid = grid_of(app, 2)
     with pytest.raises(TooFewReplies, match=r"No query function .* lacks answer_partition\(app\)"):
         Roster(2, 5.0).gather(grid, 2)
-    grid.close()
     app = ClientApp(mods=[fixedclipping_mod])
     answer_partition(app)
     grid = grid_of(app, 2)
     with pytest.raises(TooFewReplies, match="are given to @app.train, and not to ClientApp"):
         Roster(2, 5.0).gather(grid, 2)
-    grid.close()
 
 
 def test_one_app_that_cannot_say_who_it_is_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +193,6 @@ def test_one_app_that_cannot_say_who_it_is_is_named(monkeypatch: pytest.MonkeyPa
     grid = grid_of(app, 2)
     with pytest.raises(TimeoutError, match="1 of 2 clients .*; node 1 raised OSError: no space"):
         Roster(2, 0.2).gather(grid, 2)
-    grid.close()
 
 
 @pytest.fixture

@@ -34,7 +34,6 @@ from strategies import (
     average,
     build,
 )
-from strategies.channel.traffic import average_buffers
 from strategies.contrib.fetchsgd import Tables
 from strategies.contrib.marina import dense
 from tests.support.runs import small
@@ -73,15 +72,6 @@ def test_of_a_cohort_the_mean_is_over_those_that_came() -> None:
     strategy = opened(DelayedDSGD(Raw(), clients=4))
     assert moves(strategy, 1, {3: up(4.0)}) == [4]
     assert average({0: up(4.0), 1: up(8.0, samples=3)}, "samples")["w"].tolist() == [7]
-
-
-def test_buffers_have_the_mean_of_those_who_sent_them() -> None:
-    ups = {
-        0: up(0.0, samples=1, statistics={"mean": torch.tensor([2.0])}),
-        1: up(0.0, samples=3, statistics={"mean": torch.tensor([6.0])}),
-    }
-    assert average_buffers(ups, "uniform")["mean"].tolist() == [4]
-    assert average_buffers(ups, "samples")["mean"].tolist() == [5]
 
 
 def test_metrics_are_means_of_what_all_told(monkeypatch: pytest.MonkeyPatch) -> None:

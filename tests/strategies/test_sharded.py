@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.optim import SGD
 
 from compressors import Compressor, Raw, gradient_dropping
-from fedsim.engines import compat
 from fedsim.federation.ledger import charged_bits
 from fedsim.federation.updates import Update, merge_updates
 from fedsim.ground.records import ClientTiming
@@ -22,11 +21,6 @@ from strategies.server.sharded import ShardedStrategy
 from tests.support.turning import Turning
 
 LIKE = {"w": torch.zeros(6)}
-
-
-@pytest.fixture(autouse=True)
-def identity() -> None:
-    compat.identify()
 
 
 def three(up: Compressor, down: Compressor) -> Turning:

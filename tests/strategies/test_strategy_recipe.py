@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.recipes import codes, copied, python, typed
+from tests.support.recipes import codes, copied, started, typed
 
 TABLE = "ALGORITHMS: dict[str, str] = {\n"
 RUN = (
@@ -55,7 +55,7 @@ def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> No
     for iterations in ("4", "8"):
         done = typed(tree, *RUN, "--iterations", iterations, "--out", "parts")
         assert done.returncode == 0, done.stderr
-    compared = python(tree, WHOLE)
+    compared = started(tree, "-c", WHOLE)
     assert compared.returncode == 0, compared.stderr
     parts, whole, mean = (
         (tree / out / "model.safetensors").read_bytes() for out in ("parts", "norm_bound", "dsgd")

@@ -1,6 +1,5 @@
 """What ``start`` is given as ``train_config`` comes to the app, and to nothing else."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ class Halved(FedAvg):
         return super().configure_train(server_round, arrays, config, grid)
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("flwr").setLevel(logging.ERROR)
-
-
 def told(strategy: ChannelStrategy, *mods: Any) -> list[dict[str, Any]]:
     """The settings that the app of one client saw in each of three rounds."""
     pull, seen = Pull([(8.0, 4.0)]), list[dict[str, Any]]()
@@ -49,7 +43,6 @@ def told(strategy: ChannelStrategy, *mods: Any) -> list[dict[str, Any]]:
 
     grid = grid_of(app, 1)
     strategy.start(grid, record([0.0, 0.0]), 3, train_config=ConfigRecord(dict(OURS)))
-    grid.close()
     return seen
 
 

@@ -19,24 +19,20 @@ def codes(heading: str) -> list[str]:
     return _BLOCK.findall(page.split(f"\n## {heading}\n")[1].split("\n## ")[0])
 
 
-def copied(folder: Path) -> Path:
-    """A copy of the packages in ``folder``, with what numba has compiled."""
-    for package in PACKAGES:
+def copied(folder: Path, *more: str) -> Path:
+    """A copy of the packages, and of other folders, with what numba has compiled."""
+    for package in (*PACKAGES, *more):
         shutil.copytree(ROOT / package, folder / package)
     return folder
 
 
 def typed(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """``python -m fedsim`` with these arguments, by the copy ``tree``, in its folder."""
-    return _started(tree, "-m", "fedsim", *arguments)
+    return started(tree, "-m", "fedsim", *arguments)
 
 
-def python(tree: Path, code: str) -> "subprocess.CompletedProcess[str]":
-    """A script by the copy ``tree``, in its folder."""
-    return _started(tree, "-c", code)
-
-
-def _started(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def started(tree: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Python with these arguments, by the copy ``tree``, in its folder."""
     environment = os.environ | {"PYTHONPATH": str(tree)}
     return subprocess.run(
         [sys.executable, *arguments],
