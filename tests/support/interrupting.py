@@ -4,6 +4,16 @@ from typing import Any
 
 from tests.support.asyncruns import NETWORK
 
+LATE: dict[str, Any] = {
+    "clients": 6,
+    "cohort": 4,
+    "network": "up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms), "
+    "server_up=60kbit",
+}
+EPOCHS: dict[str, Any] = {"iterations": None, "temporal": 10, "rounds": 6, "partition": "linear"}
+"""Each client has its own number of local steps; 10 is the default, which is given up."""
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "sbc": {},
     "both ways, partial cohort": {"downlink": "gradient_dropping(0.05)", "cohort": 2},
@@ -58,6 +68,35 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "cohort": 2,
         "iterations": 6,
     },
+    "dp": {
+        "strategy": "dp(noise=0.3, clip=0.3, quantile=0.5, count_noise=1.0)",
+        "method": "ef(topk(0.1) | float32 | golomb)",
+        "cohort": 3,
+    },
+    "relay": {"downlink": "relay", "dropout": "after=0.3", "catch_up": True},
+    "edge servers": {
+        "network": "compute=1ms, up=1Mbit, topology=tree(groups=2)",
+        "method": "ef(topk(0.01) | cnat)",
+        "downlink": "sbc(0.05)",
+        "cohort": 3,
+    },
+    "local epochs": {**EPOCHS, "local_epochs": 2},
+    "local seconds": {
+        **EPOCHS,
+        "local_seconds": "1s",
+        "network": "4g, compute=lognormal(2GFLOP/s, 2)",
+    },
+    "late held": {**LATE, "method": "ef(topk(0.1) | float32 | golomb)", "deadline": "3s"},
+    "late counted": {
+        **LATE,
+        "method": "sbc(0.05)",
+        "deadline": "700ms",
+        "late": "count",
+        "downlink": "sbc(0.2)",
+        "catch_up": True,
+        "availability": "onoff(4s, 1s)",
+    },
+    "the first that come": {**LATE, "method": "sbc(0.1)", "ask": 6, "cohort": 3},
     "memory in a file": {"memory": 1, "cohort": 2, "downlink": "sbc(0.1)"},
     "memory in both places": {"memory": "300kB", "cohort": 3},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},

@@ -8,8 +8,6 @@ import pytest
 from fedsim.ground.errors import UsageError
 from fedsim.settings.controllers import (
     CONTROLLERS,
-    Action,
-    ClientObservation,
     ListedController,
     Observation,
     controller_text,
@@ -24,20 +22,6 @@ def told(**facts: Any) -> Observation:
     known |= {"round": 1, "iteration": 0, "iterations": 100, "n": 8, "p": 0.01, "rate": 1.0}
     known |= {"rate_drops": (), "up_bits": 0.0, "down_bits": 0.0, "entries": 1000, "clients": {}}
     return Observation(**known | facts)
-
-
-def test_link_gives_each_client_what_its_upload_has_time_for() -> None:
-    """2 s at 100 bit/s of 10 bits per entry are 20 of 1000 entries; the first message: 16 bits."""
-    first = ClientObservation(up=100.0, up_bits=500, sent=50)
-    clients = {0: first, 1: ClientObservation(up=80.0), 2: ClientObservation(up=1e9)}
-    chosen, _ = parse_controller("link(2)").choose(told(clients=clients), {})
-    assert chosen == {0: Action(8, 0.02), 1: Action(8, 0.01), 2: Action(8, 1.0)}
-
-
-def test_pace_gives_each_client_what_it_has_time_for() -> None:
-    clients = {c: ClientObservation(compute=s) for c, s in enumerate((0.5, 3.0, 0.0))}
-    chosen, _ = parse_controller("pace(2, most=9)").choose(told(clients=clients), {})
-    assert chosen == {0: Action(4, 0.01), 1: Action(1, 0.01), 2: Action(9, 0.01)}
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)

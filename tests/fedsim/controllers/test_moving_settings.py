@@ -8,61 +8,14 @@ from typing import Any, ClassVar
 import pytest
 
 from fedsim import RunConfig, RunFailed, UsageError, run
-from fedsim.federation.orders import Work, from_payload, round_p, to_payload
 from fedsim.settings.controllers import CONTROLLERS, Action, ListedController
-from tests.support.runs import clients, make_task, rounds, small
-
-__all__ = ["make_task"]  # the fixture
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"controller": "plato"}, "unknown controller"),
-        ({"controller": "warmup(3)", "method": "sbc(0.1)"}, "has no place for a fraction"),
-        ({"controller": "noise", "strategy": "gradients", "temporal": 1}, "--controller is"),
-        ({"controller": "adacomm(9)", "method": "dgc({p})", "temporal": 1, "momentum": 0}, "n = 1"),
-        ({"controller": "link(1)"}, "give --network"),
-        ({"controller": "fixed", "network": "4g"}, "compute=20ms"),
-        (
-            {
-                "controller": "noise",
-                "network": "4g, compute=20ms",
-                "deadline": "9s",
-                "late": "count",
-            },
-            "give --late hold or drop",
-        ),
-    ],
-)
-def test_what_does_not_go_together(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        RunConfig.of(**{"method": "sbc", **settings})
+from tests.support.runs import clients, rounds, small
 
 
 def test_a_name_is_told_only_where_there_is_a_controller() -> None:
     plain, moved = RunConfig(), RunConfig(controller="noise")
     assert "controller" not in plain.identity() and moved.identity()["controller"] == "noise"
     assert plain.digest != moved.digest
-
-
-@pytest.mark.parametrize(("p", "length"), [(1.0, 3), (0.0123, 3), (0.999, 3), (1e-06, 3)])
-def test_an_order_is_three_bytes(p: float, length: int) -> None:
-    config = RunConfig(method="sbc")
-    work = Work(100, round_p(p), 0)
-    data = to_payload(config, work)
-    assert len(data) == length and from_payload(config, data) == work
-    assert to_payload(RunConfig(method="raw"), Work(300, 1.0, 0)).hex() == "ac02"
-
-
-def test_an_order_tells_the_iterations_where_the_rate_has_steps(make_task: Any) -> None:
-    config = RunConfig(task=make_task(lr_steps=((6, 0.1),)), method="raw", temporal=1)
-    data = to_payload(config, Work(3, 1.0, 9))
-    assert data.hex() == "0309" and from_payload(config, data) == Work(3, 1.0, 9)
-    with pytest.raises(ValueError, match="4 bytes: its numbers have 2"):
-        from_payload(config, data + b"ab")
-    with pytest.raises(ValueError, match="more than 9 bytes"):
-        from_payload(config, b"\xff" * 199_999 + b"\x01")
 
 
 @dataclass(frozen=True)

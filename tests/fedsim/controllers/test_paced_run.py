@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, load, run
-from fedsim.network import parse as parse_network
+from fedsim import RunConfig, run
 from fedsim.network.pricing import SECONDS
 from fedsim.results.schema import read_summary
 from fedsim.settings.controllers import ClientObservation, parse_controller
 from fedsim.settings.controllers.links import Pace
-from fedsim.show.times import priced
 from tests.support.runs import clients, make_task
-from tests.support.threes import give_links, last, table, threes
+from tests.support.threes import give_links, table, threes
 
 __all__ = ["make_task"]  # the fixture
 
@@ -66,36 +64,6 @@ def test_each_client_has_its_own_n_and_its_own_time(
     assert came[SECONDS[2]].tolist() == pytest.approx([1, 2, 1, 3] * 2, abs=1e-9)
     assert rows["sim_seconds"].tolist() == pytest.approx([order + 5, order + 6], abs=1e-9)
     assert came["down_order_bits"].eq(8).all()
-
-
-def test_its_price_on_its_own_network_is_its_own_clock(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With eight iterations of 4 s client 2 would train for 32 s, where it did one in 4 s."""
-    paced(make_task, tmp_path, monkeypatch)
-    again = priced(load(tmp_path), parse_network("down=120bit, compute=1s"))
-    own = table(tmp_path)["sim_seconds"].tolist()
-    assert again["sim_seconds"].tolist() == pytest.approx(own, abs=1e-9)
-
-
-def test_fednova_s_weights(make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shares q: 2/5 and three times 1/5. n iterations go 1 - 2^-n of the way to 16, 32, 64 and 256:
-    15, 24, 32 and 255. tau_eff = 0.4 x 4 + 0.2 x (2 + 1 + 8) = 3.8, and the sum of q update / n is
-    0.4 x 15 / 4 + 0.2 x (24 / 2 + 32 + 255 / 8) = 16.675: the model is 3.8 x 16.675 = 63.365.
-    """
-    paced(make_task, tmp_path, monkeypatch, weighting="nova", iterations=8)
-    assert last(tmp_path) == pytest.approx([63.365] * 3, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("weighting", "model"),
-    [("samples", 0.4 * 15 + 0.2 * (24 + 32 + 255)), ("uniform", (15 + 24 + 32 + 255) / 4)],
-)
-def test_other_weights_go_by_no_number_of_iterations(
-    weighting: str, model: float, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paced(make_task, tmp_path, monkeypatch, weighting=weighting, iterations=8)
-    assert last(tmp_path) == pytest.approx([model] * 3, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ A controller of the tests' own writes it down, and chooses as a test says. The m
 residual and sends one entry of three (p = 0.34), two (0.67) or all: 64, 96 or 128 bits.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from fedsim.settings.controllers import (
 )
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS
 from strategies import RoundTraffic
-from strategies.channel.nodes import cohort
 from strategies.channel.traffic import Uplink
 from tests.support.runs import make_task, not_tried
 from tests.support.threes import threes
@@ -181,99 +179,6 @@ def test_what_is_told_where_a_client_fails(
     assert same == {(10, 1, 0.34, 3)}
 
 
-TRACE = "client,seconds,up,down\n0,0,64,24\n0,6,32,12\n1,0,128,144\n"
-
-
-def test_links_are_told_as_of_now_and_bits_of_the_cohort(
-    recorded: type[Recorded], make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of two clients a round. Client 0 sends an entry, client 1 all three; a training is 1 s.
-
-    Client 0's link halves at 6 s and is as before from 12 s, again and again. Round 1: 24 bits of
-    order in 1 s, and 64 up in 1 s: 3 s. Round 2: 144 bits and 128 in 1 s each: until 6 s. Round 3:
-    72 bits at 12 bit/s until 12 s, 72 at 24 until 15 s, and 64 up from 16 to 17 s. Round 4, client
-    1 again: until 20 s, when client 0's link is slow again.
-    """
-    (tmp_path / "links.csv").write_text(TRACE)
-    seed = 47
-    assert [cohort(2, 1, seed, number) for number in range(1, 6)] == [[0], [1], [0], [1], [0]]
-    monkeypatch.setattr(recorded, "needs", ("network",))
-    recorded.way[:] = [lambda told: {c: Action(1, (0.34, 1.0)[c]) for c in told.clients}]
-    network = f"trace={tmp_path / 'links.csv'}, compute=1s"
-    settings = {"cohort": 1, "iterations": 5, "seed": seed, "network": network}
-    told = ran(make_task(**threes([16.0, 32.0])), tmp_path / "run", **settings)
-    assert [list(one.clients) for one in told] == [[0], [1], [0], [1], [0]]
-    assert [one.seconds for one in told] == [0, 3, 6, 17, 20]
-    links = [(seen.up, seen.down) for one in told for seen in one.clients.values()]
-    assert links == [(64, 24), (128, 144), (32, 12), (128, 144), (32, 12)]
-    assert [one.up_bits for one in told] == [0, 64, 192, 256, 384]
-    assert [one.down_bits for one in told] == [0, 24, 168, 312, 456]
-    seen = told[2].clients[0]
-    assert (seen.n, seen.p, seen.up_bits, seen.sent) == (1, 0.34, 64, 1)  # of round 1
-    assert seen.train_loss is None and told[2].train_loss is None  # nobody asked for it
-    assert told[2].agreement is None and told[2].update_norm is not None
-
-
-def test_bits_are_means_over_a_cohort_smaller_than_the_federation(
-    recorded: type[Recorded], make_task: Any, tmp_path: Path
-) -> None:
-    """Two of four clients, which send 64, 96, 128 and 128 bits and report 96: a client of every
-    round has sent the mean of each round's cohort. Of each its own n, p and bits are told; a round
-    has the iterations of the one that does most.
-    """
-    n, fractions, bits = (4, 3, 2, 1), (0.34, 0.67, 1.0, 1.0), (64, 96, 128, 128)
-    recorded.way[:] = [lambda told: {c: Action(n[c], fractions[c]) for c in told.clients}]
-    task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
-    told = ran(task, tmp_path, cohort=2, iterations=40)
-    up, down, iterations, before = 0.0, 0, 0, set[int]()
-    for number, one in enumerate(told[:6], 1):
-        assert (one.up_bits, one.down_bits, one.iteration) == (up, down, iterations)
-        known = {c: (seen.n, seen.p, seen.up_bits) for c, seen in one.clients.items()}
-        new = (None, None, None)
-        assert known == {
-            c: (n[c], fractions[c], bits[c]) if c in before else new for c in one.clients
-        }
-        up += 96 + sum(bits[c] for c in one.clients) / 2
-        down += 24 + (120 if number > 1 else 0)
-        iterations += max(n[c] for c in one.clients)
-        before |= {*one.clients}
-    assert len({tuple(one.clients) for one in told}) > 1
-
-
-@pytest.mark.parametrize(
-    ("steps", "rates", "drops"),
-    [
-        (((2, 0.5), (4, 0.75), (6, 0.25)), [1, 0.5, 0.75, 0.25], (2, 6)),
-        (((0, 0.5), (2, 1.0), (4, 1.0), (6, 0.1)), [0.5, 1, 1, 0.1], (0, 6)),
-        (((3, 0.5), (5, 2.0)), [1, 1, 0.5, 2], (3,)),
-        ((), [1, 1, 1, 1], ()),
-    ],
-)
-def test_rates_and_their_drops(
-    steps: tuple[tuple[int, float], ...],
-    rates: list[float],
-    drops: tuple[int, ...],
-    recorded: type[Recorded],
-    make_task: Any,
-    tmp_path: Path,
-) -> None:
-    """Rounds begin at iterations 0, 2, 4 and 6. A rate that grows, or stays, is no drop."""
-    task = make_task(**threes([16.0], lr_steps=steps))
-    told = ran(task, tmp_path, temporal=2, iterations=8)
-    assert [one.rate for one in told] == rates
-    assert {one.rate_drops for one in told} == {drops}
-
-
-def test_without_a_network_no_time_and_no_link_is_told(
-    recorded: type[Recorded], make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recorded, "needs", ("train_loss",))
-    told = ran(make_task(**threes([16.0])), tmp_path, network=None, iterations=2)
-    assert [one.seconds for one in told] == [None, None]
-    assert all(one.clients[0].up is one.clients[0].compute is None for one in told)
-    assert told[1].clients[0].update_norm is None and told[1].train_loss == 3 * 16**2 / 2
-
-
 ROW = {
     "clients": 1,
     "failures": 0,
@@ -321,16 +226,6 @@ def up(report: dict[str, float]) -> Uplink:
     return Uplink(b"abc", {}, nothing, {"sent": 2.0}, report=report)
 
 
-def test_cosines_of_successive_updates(flight: Callable[..., list[Observation]]) -> None:
-    """(3, 4, 0), (4, 3, 0), (0, 0, 2), (0, 0, -6), (1, 2, -2): 24/25, 0, -1, and 12 / (6 x 3)."""
-    moves = [(3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 2.0), (0.0, 0.0, -6.0), (1.0, 2.0, -2.0)]
-    told = flight(*moves)
-    assert [one.update_norm for one in told] == [None, 5, 5, 2, 6, 3]
-    cosines = [one.agreement for one in told]
-    assert cosines[:2] == [None, None]
-    assert cosines[2:] == pytest.approx([24 / 25, 0, -1, 2 / 3], abs=1e-9)
-
-
 def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Observation]]) -> None:
     """`noise` would add the cosine of older updates to its sum once more; the next update's is with
     the last that moved the model."""
@@ -371,44 +266,6 @@ def test_losses_and_scores_are_those_of_the_last_time(
     assert [one.clients[1].train_loss for one in told] == [None, 4, 3, 3]
     seen = told[1].clients[0]
     assert (seen.n, seen.p, seen.up_bits, seen.sent) == (1, 0.34, 24, 2)
-
-
-def test_bits_down_are_of_those_that_were_sent_something(
-    flight: Callable[..., list[Observation]],
-) -> None:
-    """400 bits up of two that are used; 600 bits down to three that were asked, one was absent."""
-    row = {
-        "clients": 2,
-        "failures": 2,
-        "absent": 1,
-        "up_wire_bits": 400,
-        "down_wire_bits": 600,
-        "sim_end_seconds": 7.5,
-    }
-    told = flight((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), rows=[row, row | {"sim_end_seconds": 9.0}])
-    assert [one.up_bits for one in told] == [0, 200, 400]
-    assert [one.down_bits for one in told] == [0, 200, 400]
-    assert [one.seconds for one in told] == [0, 7.5, 9]
-    assert [one.iteration for one in told] == [0, 1, 2]
-
-
-def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> None:
-    """`plateau(2)`: the loss stands still in rounds 2 and 3, and n halves in round 4."""
-    task = make_task(**threes([16.0, 32.0]))
-    settings = {"method": METHOD, "gradient": 0.34, "temporal": 4, "iterations": 40}
-    config = RunConfig.of(task=task.name, controller="plateau(2)", **settings)
-    pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
-    orders = []
-    for number in range(1, 5):
-        pilot.begin(number, 0.0)
-        orders.append(pilot.make_orders(number, [0])[0].iterations)
-        traffic = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
-        row, weights = ROW | {"iteration": 4 * number}, {"w": torch.zeros(3)}
-        pilot.learn(row, traffic, weights, updates_of(pilot))
-        tensors, values = pilot.state()
-        pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
-        pilot.restore(tensors, json.loads(json.dumps(values)))
-    assert orders == [4, 4, 4, 2]
 
 
 def test_a_round_of_epochs_that_asks_nobody_has_no_orders(make_task: Any) -> None:

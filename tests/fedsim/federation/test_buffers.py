@@ -16,9 +16,8 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
 from tests.support.asyncruns import NETWORK
-from tests.support.cases import cases
 from tests.support.models import normed
-from tests.support.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
+from tests.support.runs import Memories, clients, make_task, payloads, rounds
 
 __all__ = ["make_task"]  # the fixture
 
@@ -86,23 +85,6 @@ def test_local_goes_up_where_the_server_evaluates(make_task: MakeTask, tmp_path:
     assert frame["metric"].notna().tolist() == [False, False, True, False, False, True]
 
 
-@pytest.mark.parametrize("buffers", ["mean", "local"])
-def test_the_books_balance(buffers: str, make_task: MakeTask, tmp_path: Path) -> None:
-    summary = run(settings(make_task(build=normed), buffers=buffers, cohort=2), tmp_path).summary
-    frame, by_client = rounds(tmp_path), clients(tmp_path)
-    lengths = {"up": 0, "down": 0}
-    for name, payload in payloads(tmp_path).items():
-        way = "up" if "-up." in name else "down"
-        lengths[way] += 0 if "free" in name else 8 * len(payload)
-    for way in ("up", "down"):
-        split = [f"{way}_{part}_bits" for part in ("header", "position", "value", "side", "buffer")]
-        assert (frame[split].sum(axis=1) == frame[f"{way}_wire_bits"]).all()
-        assert frame[f"{way}_wire_bits"].sum() == lengths[way]
-        assert by_client[f"{way}_wire_bits"].sum() == lengths[way]
-    assert summary["up_buffer_bits"] == (frame["up_buffer_bits"] / 2).sum() > 0
-    assert by_client["up_buffer_bits"].sum() == frame["up_buffer_bits"].sum()
-
-
 def test_the_server_scores_with_what_arrived(make_task: MakeTask, tmp_path: Path) -> None:
     task = make_task(build=normed)
     summary = run(settings(task), tmp_path).summary
@@ -140,51 +122,6 @@ def test_statistics_are_those_of_a_plain_loop(make_task: MakeTask, tmp_path: Pat
             torch.testing.assert_close(final[name], whole.buffers[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("buffers", ["mean", "local"])
-@pytest.mark.parametrize(
-    "more",
-    cases(
-        {
-            "dsgd": {},
-            "partial cohort, both ways": {"cohort": 2, "downlink": "sbc(0.2)"},
-            "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.2)"},
-            "fedbuff": {"strategy": "fedbuff", "buffer_size": 4, "network": NETWORK},
-        },
-        quick=["partial cohort, both ways"],
-    ),
-)
-def test_it_goes_on_where_it_was_stopped(
-    buffers: str, more: dict[str, Any], make_task: MakeTask, tmp_path: Path
-) -> None:
-    config = settings(make_task(build=normed), buffers=buffers, checkpoint_every=2, **more)
-
-    def stop(row: dict[str, Any]) -> None:
-        if row["round"] == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config, tmp_path / "stopped", callbacks=[stop])
-    assert list((tmp_path / "stopped").glob("checkpoint-*"))
-    run(config, tmp_path / "stopped")
-    run(config.but(workers=2), tmp_path / "whole")
-    assert_same(tmp_path / "whole", tmp_path / "stopped")
-
-
-def test_samples_weigh_as_for_the_updates(make_task: MakeTask, tmp_path: Path) -> None:
-    task = make_task(build=normed)
-    config = settings(task, weighting="samples", partition="dirichlet(0.5)", iterations=2)
-    run(config, tmp_path)
-    template = ModelBuffers(build_model(task, 0), "").initial
-    by_client = clients(tmp_path).set_index("client")["samples"]
-    assert by_client.nunique() > 1
-    total = torch.zeros(4)
-    for client, samples in by_client.items():
-        part = read(tmp_path, f"round-00001/client-{client:03d}-up.buffers", template)
-        total += part[NAMES[0]] * (samples / by_client.sum())
-    final = load_file(tmp_path / "model.safetensors")[NAMES[0]]
-    torch.testing.assert_close(final, total, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("strategy", ["fedbuff", "fedasync"])
 @pytest.mark.parametrize("way", ["mean", "local"])
 def test_a_server_that_does_not_wait_mixes_them_as_the_weights(
@@ -210,30 +147,6 @@ def test_a_server_that_does_not_wait_mixes_them_as_the_weights(
         torch.testing.assert_close(final[name], held[name], rtol=1e-5, atol=1e-6)
     assert (rounds(tmp_path)["up_buffer_bits"] == 3 * 2 * BITS / 2).all()
     assert (rounds(tmp_path)["down_buffer_bits"] > 0).any() == (way == "mean")
-
-
-def test_one_client_has_the_synchronous_statistics(make_task: MakeTask, tmp_path: Path) -> None:
-    one = {"clients": 1, "cohort": 1, "network": NETWORK, "downlink": "sbc(0.2)"}
-    task = make_task(build=normed)
-    for name, more in {"a": {}, "b": {"strategy": "fedbuff", "buffer_size": 1}}.items():
-        run(settings(task, **one, **more), tmp_path / name)
-    a, b = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
-    assert all(torch.equal(x, b[name]) for name, x in a.items())
-
-
-def test_nothing_changes_for_a_model_without() -> None:
-    plain = small()
-    assert small(buffers="mean").digest == plain.digest
-    assert small(buffers="local").digest != plain.digest
-    assert small(precision="float32").digest == plain.digest != small(precision="bfloat16").digest
-
-
-def test_a_folder_of_the_other_kind_is_refused(make_task: MakeTask, tmp_path: Path) -> None:
-    task = make_task(build=normed)
-    for first, second in (("mean", "local"), ("local", "mean")):
-        run(settings(task, buffers=first), tmp_path / first)
-        with pytest.raises(UsageError, match=f"buffers '{first}' there, '{second}' here"):
-            run(settings(task, buffers=second), tmp_path / first)
 
 
 def test_other_floats_are_refused(make_task: MakeTask) -> None:

@@ -141,14 +141,6 @@ def test_steps_overlap_messages(
             priced(load(tmp_path), parse_network(network))
 
 
-def test_steps_that_need_the_model_do_not_overlap() -> None:
-    for strategy in ("dsgd", "diloco(tau=0)"):
-        with pytest.raises(UsageError, match=r"overlap=on.*--strategy is.*diloco\(tau=1\)"):
-            small(strategy=strategy, network="4g, compute=20ms, overlap=on")
-    with pytest.raises(UsageError, match="overlap is 'yes': give on or off"):
-        parse_network("4g, overlap=yes")
-
-
 def test_a_sweep_has_a_reference_without_delay() -> None:
     sweep = SweepConfig.of(
         strategy="diloco(tau=2)",
@@ -187,32 +179,6 @@ def test_a_velocity_waits_for_its_fragment() -> None:
         assert delta is not None
         moves.append([float(x) for x in delta.values()])
     assert moves == [[1.5, 0.0], [0.0, 1.5], [1.75, 0.0]]  # a: 1 + 0.5 (0.5 * 1 + 1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"temporal": 1}, ["--temporal is 1", "2 or more"]),
-        (
-            {"local_epochs": 1, "iterations": None, "rounds": 3, "temporal": 1},
-            ["--local-epochs is 1"],
-        ),
-        ({"cohort": 2}, ["--cohort is 2 of 4", "give 4"]),
-        ({"min_replies": 3}, ["--min-replies is 3", "give 4"]),
-        ({"proximal": 0.1}, ["--proximal is 0.1"]),
-        ({"controller": "adacomm(2)"}, ["--controller is 'adacomm(2)'"]),
-        ({"downlink": "sbc(0.1)"}, ["--downlink is 'sbc(0.1)'", "fragments(METHOD, 3)"]),
-        ({"downlink": "fragments(raw, 2)"}, ["--downlink is 'fragments(raw, 2)'", "3)"]),
-        ({"method": "raw", "downlink": "fragments(raw, 2)"}, ["--downlink", "without fragments"]),
-        ({"strategy": "diloco(tau=-1)"}, ["tau is -1", "0 at least"]),
-        ({"strategy": "diloco(alpha=1.5)"}, ["alpha is 1.5", "<= 1"]),
-    ],
-)
-def test_what_it_refuses(settings: dict[str, Any], words: list[str]) -> None:
-    default = {"strategy": "diloco", "method": "fragments(sparseloco, 3)"}
-    with pytest.raises(UsageError) as error:
-        small(**(default | settings))
-    assert all(word in str(error.value) for word in words), error.value
 
 
 def test_a_model_with_buffers_is_refused(make_task: Any, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.results.schema import read_summary
 from fedsim.show.times import priced
-from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, make_task, small
 from tests.support.threes import MODEL, give_links, last, table, threes
 
@@ -102,35 +101,6 @@ SPARSE = {
     "checkpoint_every": 1,
     "cohort": 3,
 }
-
-
-def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
-    config = small(**SPARSE)
-    run(config, tmp_path / "full", progress=False)
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "stopped", callbacks=[stop_after(3)])
-    run(config, tmp_path / "stopped", progress=False)
-    assert_same(tmp_path / "full", tmp_path / "stopped")
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"strategy": "fedavg"}, "--strategy"),
-        ({"strategy": "fedasync"}, "--strategy"),
-        ({"weighting": "nova"}, "--strategy"),
-        ({"downlink": "relay"}, "--downlink"),
-        ({"controller": "plateau(2)"}, "--controller"),
-        ({"deadline": "5s"}, "--deadline"),
-        ({"ask": 4, "cohort": 3}, "--ask"),
-        ({"sampler": "weighted(samples)"}, "--sampler"),
-        ({"method": "dgc(0.1)", "temporal": 1}, "--method"),
-        ({"clients": 1}, "groups"),
-    ],
-)
-def test_what_edge_servers_do_not_go_with(settings: dict[str, Any], name: str) -> None:
-    with pytest.raises(UsageError, match=f"2 edge servers.*{name}"):
-        small(**{"network": "4g, compute=1ms, topology=tree(groups=2)"} | settings)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ multiplies (3, 8) by (8, 1): 2 x 3 x 8 = 48 FLOPs. The backward pass makes the w
 the model is 9 floats and 24 bits: 312 bits.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, load, run
-from fedsim.commands.cli import main
 from fedsim.network.spec import parse
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
@@ -104,39 +102,6 @@ def test_the_price_is_what_a_run_spends(tmp_path: Path) -> None:
     assert told["sim_seconds"].tolist() == pytest.approx(own["sim_seconds"].tolist())
 
 
-@pytest.mark.parametrize(
-    ("sampler", "strategy", "first", "later"),
-    [  # a round has one client, of 1 + 0.624 J; the model costs 0.312 J, 32 bits up 0.064 J
-        ("weighted(samples)", "dsgd", 2 * 0.064 + 1.624, 0.312 + 1.624),
-        ("weighted(samples)", "fedbuff(1)", 2 * 0.064 + 1.624, 0.312 + 1.624),
-        ("power_of_choice(2, batches=3)", "dsgd", 4 * 0.064 + 1 + 1.624, 2 * 0.376 + 1 + 1.624),
-    ],
-)
-def test_what_a_sampler_asks_for(
-    sampler: str, strategy: str, first: float, later: float, tmp_path: Path
-) -> None:
-    """Three batches take as long as one iteration: 0.1 s of 5 W, and of two candidates 1 J."""
-    network = f"{LINKS}, compute=960FLOP/s, {ENERGY}"
-    settings = {"cohort": 1, "sampler": sampler, "strategy": strategy}
-    rounds, clients = tables(tmp_path, network=network, **settings)
-    assert rounds["energy_joules"].tolist() == pytest.approx([first, later, later, later])
-    assert clients["energy_joules"].iloc[1:].min() >= 1.624
-
-
 def test_workers_that_are_servers_have_no_energy() -> None:
     with pytest.raises(UsageError, match="--strategy is 'sharded'"):
         config(network=f"{LINKS}, compute=1s, {ENERGY}", strategy="sharded", temporal=1)
-
-
-def test_the_command_counts_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`digits` by the run's own clock and by ``price``: the same seconds and joules."""
-    network = "compute=2GFLOP/s, energy_compute=2W"
-    settings = {"method": "sbc(0.1)", "clients": 2, "temporal": 2, "iterations": 4}
-    run(RunConfig.of(**settings, network="compute=1s"), tmp_path, progress=False)
-    assert main(["price", str(tmp_path), "--network", network, "--json"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)["networks"][network]
-    flops = 59_473_920  # of a batch of 32, by torch.utils.flop_counter
-    assert cell["sim_seconds"] == pytest.approx(4 * flops / 2e9)
-    assert cell["energy_joules"] == pytest.approx(2 * 2 * 4 * flops / 2e9)
-    assert main(["price", str(tmp_path), "--network", network]) == 0
-    assert "energy" in capsys.readouterr().out

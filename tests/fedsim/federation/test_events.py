@@ -4,22 +4,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from compressors import UpdateError, decompress
-from fedsim import RunConfig, load, run
+from fedsim import RunConfig, run
 from fedsim.engines import local
 from fedsim.federation.trainer import make_optimizer
 from fedsim.ground.errors import RunFailed
-from fedsim.network.clock import PARTS
 from fedsim.network.spec import Links, NetworkSpec
-from fedsim.settings.strategies import flags_of
-from strategies import Asynchronous, Staleness
+from strategies import Asynchronous
 from strategies.channel.parts import ModelParts
 from tests.support import replaying
 from tests.support.asyncruns import ASYNC, asynchronous
@@ -159,42 +155,6 @@ def test_a_worker_goes_on_when_all_parts_have_come(computing: Clocked, tmp_path:
     assert came["staleness"].tolist() == [0, 0.5, 1.5, 0.5]
 
 
-def test_a_worker_that_is_asked_alone_pulls_then(computing: Clocked, tmp_path: Path) -> None:
-    """One of two at a time: 1 s of pulls, a batch of 1 or 4.5 s and 1 s of pushes; nothing ages."""
-    computing([1.0, 4.5])
-    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
-    config = small(network="latency=500ms, compute=1s", iterations=8, cohort=1, **settings)
-    run(config, tmp_path)
-    came = clients(tmp_path)
-    assert {*came["client"]} == {0, 1} and (came["staleness"] == 0).all()
-    ends = np.cumsum([(3.0, 6.5)[client] for client in came["client"]])
-    assert came["sim_end_seconds"].tolist() == ends.tolist()
-    parts = came[[f"sim_{part}_seconds" for part in PARTS]].to_numpy()
-    assert parts.tolist() == [[1, (1, 4.5)[client], 1, 0] for client in came["client"]]
-
-
-def test_a_worker_that_is_overdue_makes_place_for_the_other(
-    computing: Clocked, tmp_path: Path
-) -> None:
-    """A deadline of 4 s. Worker 1 is asked at some T: its batch is over at T + 5.5, its own part
-    has its push then, the other at T + 6.5. Worker 0 is asked at T + 4: it has the model at T + 5,
-    has trained at T + 6, and has come at T + 7: part 0 has moved once meanwhile, and part 1 once.
-    """
-    computing([1.0, 4.5])
-    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
-    more = {"cohort": 1, "deadline": "4s", "late": "count"}
-    config = small(network="latency=500ms, compute=1s", iterations=12, **settings, **more)
-    run(config, tmp_path)
-    came = clients(tmp_path)
-    place = came.index[came["client"] == 1][0]
-    late, after = came.loc[place], came.loc[place + 1]
-    assert late["overdue"] == 1 and after["client"] == 0 and after["overdue"] == 0
-    begun = late["sim_end_seconds"] - 6.5
-    assert after["sim_end_seconds"] == begun + 7
-    # When worker 1's push comes to part 0, worker 0's own has moved it, at T + 6.
-    assert late["staleness"] == 0.5 and after["staleness"] == 0.5
-
-
 @pytest.mark.parametrize("more", [{}, {"downlink": "sbc(0.1)"}], ids=["model", "updates"])
 def test_one_client_is_the_synchronous_run(more: dict[str, Any], tmp_path: Path) -> None:
     alone = {"clients": 1, "iterations": 23, "network": "4g, compute=20ms", **more}
@@ -217,42 +177,10 @@ def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
     assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
 
 
-def test_messages_alone_make_the_model(kept: Any) -> None:
-    name, config, out = kept
-    weights = sharded(config, out) if name == "sharded" else of_server(config, out)
-    found = load_file(out / "model.safetensors")
-    for tensor, x in weights.items():
-        torch.testing.assert_close(found[tensor], x, rtol=1e-5, atol=1e-6)
-
-
 def message(out: Path, row: Any, place: str = "") -> bytes:
     folder = out / "payloads" / f"round-{row.message:05d}"
     (file,) = folder.glob(f"client-{row.client:03d}{place}-up.bin")
     return file.read_bytes()
-
-
-def of_server(config: RunConfig, out: Path) -> dict[str, Tensor]:
-    """The model, where it moves by exactly what clients sent."""
-    weights, method = replaying.initial(config), config.plan.method.compressor
-    sent = dict.fromkeys(range(config.plan.clients), weights)
-    own = flags_of(config.plan.algorithm)
-    weigh, rate = Staleness(own["staleness"]), own["server_lr"]
-    size = own.get("buffer_size") or config.plan.cohort
-    waiting: list[dict[str, Tensor]] = []
-    for row in clients(out).itertuples():
-        update, weight = decompress(method, message(out, row), weights), weigh(int(row.staleness))
-        if "buffer_size" in own:
-            waiting.append({n: weight * x for n, x in update.items()})
-            if len(waiting) == size:
-                means = {n: sum(w[n] for w in waiting) / size for n in weights}
-                weights = {n: x + rate * means[n] for n, x in weights.items()}
-                waiting = []
-        else:
-            theirs = {n: sent[row.client][n] + x for n, x in update.items()}
-            share = rate * weight
-            weights = {n: (1 - share) * x + share * theirs[n] for n, x in weights.items()}
-        sent[row.client] = weights
-    return weights
 
 
 def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
@@ -273,29 +201,6 @@ def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
             optimizer.step()
         parts.append({n: x.detach() for n, x in part.items()})
     return shards.join(parts)
-
-
-def test_bits_are_those_of_messages_that_travelled(kept: Any) -> None:
-    name, config, out = kept
-    for row in clients(out).itertuples():
-        places = (
-            [""]
-            if name != "sharded"
-            else [f"-shard-{i:02d}-*" for i in range(4) if i != row.client]
-        )
-        assert row.up_wire_bits == sum(8 * len(message(out, row, place)) for place in places)
-
-
-def test_the_clock_is_made_of_download_compute_and_upload(kept: Any) -> None:
-    _, config, out = kept
-    came, made = clients(out), pd.read_parquet(out / "rounds.parquet")
-    parts = came[[f"sim_{p}_seconds" for p in ("download", "compute", "upload")]].sum(axis=1)
-    assert (came["sim_end_seconds"].diff().dropna() >= 0).all()
-    for _, mine in came.assign(parts=parts).groupby("client"):
-        if config.plan.cohort == config.plan.clients:
-            np.testing.assert_allclose(mine["parts"].cumsum(), mine["sim_end_seconds"], rtol=1e-9)
-    np.testing.assert_allclose(made["sim_seconds"].cumsum(), made["sim_end_seconds"], rtol=1e-9)
-    assert load(out).runs["status"].tolist() == ["done"]
 
 
 def test_a_client_that_fails_is_counted_and_asked_again(
@@ -333,24 +238,3 @@ def test_an_error_of_the_server_s_own_has_its_round(
     monkeypatch.setattr(Asynchronous, "arrive", arrive)
     with pytest.raises(RunFailed, match="round 1, global update: it is odd"):
         run(asynchronous("fedbuff"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("method", "most", "lost"),
-    [("qsgd(7)", 3.0, True), ("ef(topk(0.5) | float32 | golomb, mask=true)", 0.7, False)],
-)
-def test_what_is_refused_and_cannot_be_taken_back_is_lost(
-    method: str, most: float, lost: bool, tmp_path: Path
-) -> None:
-    """Of four clients with skewed data one trains far: its updates are above the norm."""
-    given = {
-        "clients": 4,
-        "cohort": 4,
-        "partition": "dirichlet(0.1)",
-        "iterations": 24,
-        "min_replies": 1,
-    }
-    run(asynchronous("fedbuff", method=method, max_norm=most, **given), tmp_path)
-    told = rounds(tmp_path)
-    assert told["failures"].sum() > 0
-    assert told["lost"].tolist() == (told["failures"] if lost else 0 * told["failures"]).tolist()

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from compressors import parse
 from compressors.contrib.count_sketch import CountSketch
 from compressors.message import contents
-from fedsim import UsageError, run
+from fedsim import run
 from strategies import FetchSGD, build
 from strategies.channel import client_end
 from tests.support import replaying
@@ -62,32 +62,6 @@ def test_a_message_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run(small(**FETCH, clients=3, iterations=20, temporal=10), tmp_path)
     assert len(found) == 3 * 2 + 2 + len(tried) and len(read) == 3 * 2 + len(tried)
     assert not (tmp_path / "layers.parquet").exists()  # no entries travel
-
-
-def test_it_goes_on_from_what_was_kept() -> None:
-    one, other = (build(FetchSGD(), parse(FETCH["method"]), clients=2) for _ in range(2))
-    for strategy in (one, other):
-        strategy.open({"w": torch.zeros(3)})
-    one.memory = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
-    other.restore(*one.state())
-    assert {name: x.sum().item() for name, x in other.memory.items()} == {
-        "momentum": 8000.0,
-        "error": 0.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"method": "sbc(0.1)"}, "--method is 'sbc.*give 'fetchsgd"),
-        ({"method": "count_sketch(0.1)"}, "--method is 'count.*give 'fetchsgd"),  # one per tensor
-        ({"momentum": 0.9}, "--momentum is 0.9.*give 0"),
-        ({"momentum": None}, "--momentum is .*give 0"),  # the task's own
-    ],
-)
-def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        small(**FETCH | settings)
 
 
 def test_the_strategy_refuses_it_too() -> None:

@@ -8,13 +8,13 @@ import torch
 from safetensors.torch import load_file
 from torch.optim import SGD, Adam
 
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Batches
-from fedsim.federation.trainer import Trainer, build_model
+from fedsim.federation.trainer import build_model
 from fedsim.settings.grids import SweepConfig
 from tests.support import replaying
-from tests.support.runs import make_task, small
+from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
 
@@ -67,22 +67,6 @@ def test_it_is_the_optimizer_on_the_mean_gradient(
     assert (apart > 1e-3) == (optimizer is adam)  # the mean of Adam's steps is no step of Adam
 
 
-def test_a_client_sends_the_gradient_of_one_batch(make_task: Any) -> None:
-    config = RunConfig.of(task=make_task(optimizer=adam).name, **GRADIENTS)
-    trainer = Trainer(config, ClientData.of(config))
-    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    trained = trainer.train(1, weights, {}, 2, 1)
-    model = build_model(config.plan.task, 0)
-    batches = Batches(trainer.federation.shards[1], 4, 0, 1)
-    x, y = trainer.federation.data.batch(batches.at(2), torch.Generator())
-    config.plan.task.loss(model(x), y).backward()
-    for name, p in model.named_parameters():
-        assert p.grad is not None and torch.equal(trained.update[name], p.grad)
-    assert trained.optimizer == {}
-    again = trainer.train(0, weights, {}, 0, 1)  # and it stays as it is when others are served
-    assert not torch.equal(again.update["0.weight"], trained.update["0.weight"])
-
-
 def test_rate_and_momentum_of_the_users_are_the_server_s(make_task: Any, tmp_path: Path) -> None:
     task = make_task(optimizer=lambda parameters: SGD(parameters, lr=0.7))
     given = RunConfig.of(task=task.name, lr=0.1, momentum=0.9, iterations=3, **GRADIENTS)
@@ -93,39 +77,6 @@ def test_rate_and_momentum_of_the_users_are_the_server_s(make_task: Any, tmp_pat
     replaying.assert_equal(one, other)
 
 
-def test_residuals_mask_no_momentum() -> None:
-    """There is none at a client; the mean of the round is not one of theirs to mask."""
-    assert not small(strategy="gradients", method="sbc(0.1)", temporal=1).plan.masks
-    assert small(method="sbc(0.1)", temporal=1).plan.masks
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"temporal": 5}, "--temporal is 5"),
-        ({"momentum_masking": "on"}, "--momentum-masking is 'on'"),
-        ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'gradients'"),
-    ],
-)
-def test_settings_that_do_not_go_with_it(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        small(**{"strategy": "gradients", "temporal": 1} | settings)
-
-
 def test_a_sweep_of_gradients_has_a_reference_of_gradients() -> None:
     grid = SweepConfig.of(method="sbc({p})", strategy="gradients", temporal=[1], gradient=[0.1])
     assert {cell.config.strategy for cell in grid.cells()} == {"gradients"}
-
-
-def test_gradients_weighted_by_samples(make_task: Any, tmp_path: Path) -> None:
-    """Shards of other sizes weigh by them; with SGD this is FedAvg of single steps."""
-    task = make_task(optimizer=lambda parameters: SGD(parameters, lr=0.1))
-    common = {"task": task.name, "partition": "dirichlet(0.5)", "iterations": 6}
-    for weighting in ("uniform", "samples"):
-        run(RunConfig.of(**common, **GRADIENTS, weighting=weighting), tmp_path / weighting)
-    run(RunConfig.of(**common, **GRADIENTS | {"strategy": "fedavg"}), tmp_path / "fedavg")
-    names = ("samples", "uniform", "fedavg")
-    by_samples, uniform, fedavg = (load_file(tmp_path / n / "model.safetensors") for n in names)
-    assert not all(torch.equal(x, uniform[name]) for name, x in by_samples.items())
-    for name, x in by_samples.items():
-        torch.testing.assert_close(x, fedavg[name], rtol=0, atol=1e-6)

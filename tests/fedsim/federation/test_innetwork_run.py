@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -56,22 +55,6 @@ def test_it_learns_and_replays(tmp_path: Path) -> None:
     assert config.identity()["downlink"] == "raw"
 
 
-@pytest.mark.parametrize(
-    "settings", [{"method": "ef(cnat(5, 0))"}, {"clients": 5, "cohort": 3}], ids=["ef", "cohort"]
-)
-def test_residuals_and_cohorts_replay_too(settings: dict[str, Any], tmp_path: Path) -> None:
-    config = small(**SWITCH | {"iterations": 10} | settings, keep_payloads=True)
-    run(config, tmp_path)
-    replaying.assert_equal(replayed(tmp_path, config), final(tmp_path))
-
-
-def test_a_compressed_downlink_replays(tmp_path: Path) -> None:
-    config = small(**SWITCH | {"iterations": 10}, downlink="ef(cnat)", keep_payloads=True)
-    run(config, tmp_path)
-    _, server = replaying.compressed_downlink(tmp_path, config, added)
-    replaying.assert_equal(dict(sorted(server.items())), final(tmp_path))
-
-
 def test_an_overflow_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that believes in more room: entries at the top of the window fill 2**31 units."""
     cached_plan.cache_clear()
@@ -86,24 +69,6 @@ def test_an_overflow_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (summary["status"], summary["error"]) == ("failed", str(error.value))
 
 
-@pytest.mark.parametrize(
-    ("method", "why"),
-    [
-        ("raw", "none of dense powers"),
-        ("topk(0.1) | cnat(5, 0)", "none of dense powers"),
-        ("cnat", "2**-126 to 2**127"),
-        ("cnat(7, 0)", "2**-62 to 2**0"),
-        ("cnat(6, 0)", "1 clients, and the cohort has 4"),
-    ],
-)
-def test_what_does_not_fit_is_refused(method: str, why: str) -> None:
-    with pytest.raises(UsageError) as error:
-        small(**SWITCH | {"method": method})
-    message = str(error.value)
-    assert message.startswith(f"--method is {method!r}: strategy innetwork") and why in message
-    assert "32 bits" in message and message.endswith("such as 'cnat(5, 0)'")
-
-
 def test_it_is_the_cohort_that_has_to_fit() -> None:
     """2**31 - 1 units hold 131071 times 2**14 of them, and one 2**30."""
     many = SWITCH | {"clients": 200_000}
@@ -111,18 +76,6 @@ def test_it_is_the_cohort_that_has_to_fit() -> None:
     with pytest.raises(UsageError, match="131071 clients, and the cohort has 131072"):
         small(**many, cohort=131_072)
     assert small(**SWITCH | {"method": "cnat(6, 0)"}, cohort=1).plan.cohort == 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"weighting": "samples"}, "--weighting is 'samples'.*a switch count every client once"),
-        ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'innetwork'"),
-    ],
-)
-def test_settings_that_do_not_go_with_a_switch(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        small(**SWITCH | settings)
 
 
 def test_a_sweep_has_a_dense_reference() -> None:

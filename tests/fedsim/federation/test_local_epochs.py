@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.optim import SGD
 
 from fedsim import RunConfig, Task, load, run
 from fedsim.network import parse as parse_network
 from fedsim.results.schema import read_summary
 from fedsim.show.times import priced
-from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, clients, make_task, small
+from tests.support.runs import clients, make_task
 from tests.support.threes import MODEL, give_links, last, table, threes
-from tests.support.together import Together, together
 
-__all__ = ["make_task", "together"]  # fixtures
+__all__ = ["make_task"]  # the fixture
 NETWORK = "down=120bit, up=120bit, compute=1s"
 
 
@@ -62,13 +59,6 @@ def test_every_client_does_its_own_epochs(
     assert {"sent_fraction", "down_order_bits"}.isdisjoint(rows)  # nothing is ordered or charged
 
 
-def test_samples_that_fill_no_batch_are_left_out(make_task: Any, tmp_path: Path) -> None:
-    """Batches of two, of three samples and two: one iteration of each client."""
-    task = make_task(**threes([16.0, 64.0], samples=2, more=1, batch_size=2))
-    epochs(task, tmp_path)
-    assert clients(tmp_path)["local_iterations"].eq(1).all()
-
-
 def test_fednova_weighs_by_the_iterations_of_each(make_task: Any, tmp_path: Path) -> None:
     """Shares 2/3 and 1/3: tau_eff = 4/3 + 1/3, and the sum of q update / n is 4 + 32/3."""
     epochs(two(make_task), tmp_path, weighting="nova", rounds=1)
@@ -100,34 +90,6 @@ def test_the_clock_and_a_price_have_the_time_of_each(
     assert again == pytest.approx(own, abs=1e-9)
 
 
-def test_a_server_that_does_not_wait(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A row is two updates. Both clients begin at 0 s; an upload takes 1 s and a model as long.
-
-    The first is done at 2 s (1 s of training), again at 5 s; the other one at 4 s (3 s).
-    """
-    give_links(monkeypatch, compute=[0.5, 3.0])
-    epochs(two(make_task), tmp_path, strategy="fedasync", network=NETWORK)
-    came, rows = clients(tmp_path), table(tmp_path)
-    assert came["client"].tolist()[:3] == [0, 1, 0]
-    assert came["local_iterations"].tolist()[:3] == [2, 1, 2]
-    assert came["sim_end_seconds"].tolist()[:3] == [2.0, 4.0, 5.0]
-    assert len(rows) == 2 and rows["used_iterations"].iloc[0] == 1.5
-
-
-def test_a_controller_of_p_leaves_the_epochs(make_task: Any, tmp_path: Path) -> None:
-    """Its orders say each client's n, and are charged: a byte for n, two for p."""
-    task = two(make_task, optimizer=lambda parameters: SGD(parameters, lr=0.25))
-    config = epochs(
-        task, tmp_path, method="topk({p}) | float32", controller="warmup(2)", gradient=0.5
-    )
-    rows, came = table(tmp_path), clients(tmp_path)
-    assert came["local_iterations"].tolist() == [2, 1] * 2
-    assert rows["used_iterations"].tolist() == [1.5] * 2 and config.plan.rounds == 2
-    assert came["down_order_bits"].eq(8 + 16).all()
-
-
 @pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=["no controller", "fixed"])
 def test_no_iteration_counts_where_no_update_comes(
     more: dict[str, Any], make_task: Any, tmp_path: Path
@@ -137,46 +99,3 @@ def test_no_iteration_counts_where_no_update_comes(
     summary = read_summary(tmp_path)
     assert (summary["iterations"], summary["rounds"]) == (0, 2)
     assert math.isnan(summary["total_sparsity"])
-
-
-STOPPED: dict[str, dict[str, Any]] = {
-    "cohort": {"cohort": 2},
-    "late ones count": {
-        "late": "count",
-        "deadline": "0.2s",
-        "network": "up=300kbit, compute=uniform(1ms, 9ms)",
-    },
-    "together": {},
-}
-
-
-@pytest.mark.parametrize("settings", STOPPED.values(), ids=STOPPED)
-def test_a_stopped_run_goes_on_with_the_same_numbers(
-    settings: dict[str, Any], make_task: Any, tmp_path: Path, together: Together
-) -> None:
-    together(1 if settings else 3)
-    task = make_task(lr_steps=((9, 0.5), (14, 0.1)))
-    config = small(
-        task=task,
-        iterations=None,
-        temporal=10,
-        rounds=4,
-        local_epochs=2,
-        partition="linear",
-        checkpoint_every=1,
-        **settings,
-    )
-    run(config, tmp_path / "whole", progress=False)
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "stopped", callbacks=[stop_after(3)])
-    run(config, tmp_path / "stopped", progress=False)
-    assert_same(tmp_path / "whole", tmp_path / "stopped")
-    assert clients(tmp_path / "whole")["local_iterations"].nunique() > 1
-
-
-def test_a_longer_run_goes_on_from_a_finished_one(make_task: Any, tmp_path: Path) -> None:
-    task = two(make_task)
-    for rounds in (2, 4):
-        epochs(task, tmp_path / "longer", rounds=rounds, evaluate_every=1)
-    epochs(task, tmp_path / "once", rounds=4, evaluate_every=1)
-    assert_same(tmp_path / "once", tmp_path / "longer")

@@ -16,8 +16,7 @@ from fedsim.results.labels import delay_symbol
 from fedsim.results.schema import read_summary
 from fedsim.runs.verify.verify import verify
 from fedsim.show.times import priced
-from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, clients, make_task, small
+from tests.support.runs import clients, make_task
 from tests.support.threes import MODEL, give_links, last, table, threes
 
 __all__ = ["make_task"]  # the fixture
@@ -83,20 +82,3 @@ def test_fednova_weighs_by_the_iterations_of_each(
 )
 def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: float, n: int) -> None:
     assert timed_steps(seconds, [compute], 0) == n
-
-
-def test_a_stopped_run_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
-    config = small(
-        iterations=None,
-        temporal=10,
-        rounds=4,
-        local_seconds="1s",
-        checkpoint_every=1,
-        network="4g, compute=lognormal(2GFLOP/s, 2)",
-    )
-    run(config, tmp_path / "full", progress=False)
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "stopped", callbacks=[stop_after(2)])
-    run(config, tmp_path / "stopped", progress=False)
-    assert_same(tmp_path / "full", tmp_path / "stopped")
-    assert clients(tmp_path / "full")["local_iterations"].nunique() > 2

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from compressors import derive, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from fedsim.runs.sweep import shared_digest
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import SweepConfig
@@ -99,25 +99,6 @@ def test_natural_compression_both_ways(downlink: str, tmp_path: Path) -> None:
     parameters = sum(x.numel() for x in server.values())
     ups = rounds(tmp_path)["up_value_bits"]
     assert set(ups) == {4 * 9 * parameters}
-
-
-@pytest.mark.parametrize("method", ["raw", "sbc(0.1)", "l1_sign", "topk(0.1) | sign(0.5)"])
-def test_what_cannot_vote_is_refused(method: str) -> None:
-    with pytest.raises(UsageError, match=r"--method is '.*': strategy majority"):
-        small(method=method, strategy="majority")
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"weighting": "samples"}, "--weighting is 'samples'.*a majority and a switch count"),
-        ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'majority'"),
-        ({"downlink": "zip"}, "--downlink: .*'zip'"),
-    ],
-)
-def test_settings_that_do_not_go_with_votes(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        small(**VOTE | settings)
 
 
 def test_the_default_downlink(tmp_path: Path) -> None:

@@ -10,10 +10,8 @@ from flwr.app import Message
 
 from fedsim import RunConfig, load, run
 from fedsim.engines import local
-from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
-from tests.support import books
 from tests.support.hanging import asks, given_up
 from tests.support.runs import Memories, clients, make_task, rounds, small
 
@@ -121,58 +119,6 @@ def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
     assert frame["failed_up_bits"].tolist() == [0, bits, 0]
     assert frame["lost"].tolist() == [0, 1, 0]  # as soon as it is seen
     assert summary["failed_up_bits"] == bits
-
-
-def test_what_a_late_upload_carried_is_sent_again(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """TrainResult = applied + residual + pending, in a run whose second client was late once."""
-    method = "ef(per_tensor(topk(0.2) | cnat | golomb))"
-    config, summary, memories = late_run(method, make_task, tmp_path, monkeypatch)
-    assert (summary["returned"], summary["lost"]) == (1, 0)
-    trainer, folder = Trainer(config, ClientData.of(config)), tmp_path / "run"
-    for client in range(3):
-        asked = list(books.names(folder, client, "down"))
-        assert asked == ([1, 3] if client == BAD else [1, 2, 3])
-        done = books.trained(folder, client, config, trainer, asked)
-        got = books.applied(folder, client, config, trainer.parameters)
-        kept = books.held(memories.states.copy()[client], 3, config, trainer.parameters)
-        books.assert_balanced(done, got, kept)
-
-
-def test_the_books_of_the_wire_balance_with_failures(
-    replies: Callable[[Answer], None], tmp_path: Path
-) -> None:
-    """What left the clients is what `rounds` says was used and what it says was not."""
-    sent: list[int] = []
-
-    def every_other(reply: Any) -> None:
-        payload = bytes(reply.content[KEY]["payload"])
-        sent.append(8 * (len(payload) - 1))
-        put(reply.content, payload[:-1])
-
-    replies(every_other)
-    run(small(min_replies=3, downlink="sbc(0.1)", strategy="fedavg", timeout=60.0), tmp_path)
-    assert rounds(tmp_path)["failed_up_bits"].tolist() == sent
-
-
-def test_frozen_entries_are_no_part_of_the_dense_reference(make_task: Any, tmp_path: Path) -> None:
-    """15 of 43 entries are trained: 32 bits each is what `nonzero | float32` sends as values."""
-    from torch import nn
-
-    def model() -> nn.Module:
-        made = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
-        for p in made[0].parameters():
-            p.requires_grad_(False)
-        return made
-
-    task = make_task(build=model)
-    config = RunConfig(task=task.name, method="nonzero | float32 | bitmap", temporal=1)
-    summary = run(config, tmp_path).summary
-    assert (summary["parameters"], summary["trained_parameters"]) == (43, 15)
-    dense = 32 * 15 * summary["iterations"]
-    assert summary["ratio_content"] == pytest.approx(dense / summary["up_content_bits"])
-    assert summary["up_share"] == pytest.approx(1)
 
 
 def test_the_share_that_travelled_is_stored_beside_the_nominal_one(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 
-from fedsim import RunConfig, UsageError, run
-from strategies import PermK, build
+from fedsim import run
 from tests.support import replaying
 from tests.support.runs import small
 
@@ -26,21 +24,3 @@ def test_a_round_sends_every_entry_once(tmp_path: Path) -> None:
         orders.append(sent)
     assert len(orders) > 1 and not torch.equal(orders[0], orders[1])
     assert len(set(rows["up_wire_bits"])) == 1
-
-
-def test_permk_and_its_strategy_belong_together() -> None:
-    from compressors import parse
-
-    for strategy in ("dsgd", "marina"):
-        with pytest.raises(UsageError):
-            RunConfig.of(method="permk(4)", strategy=strategy)
-    with pytest.raises(UsageError, match="messages of permk are read by --strategy permk alone"):
-        RunConfig.of(method="permk(4)")
-    with pytest.raises(UsageError, match=r"--method is 'sbc\(0.1\)'.*give 'permk\(4\)'"):
-        RunConfig.of(method="sbc(0.1)", strategy="permk")
-    with pytest.raises(UsageError, match=r"--method is 'permk\(3\)'.*give permk\(4\)"):
-        RunConfig.of(method="permk(3)", strategy="permk", clients=4)
-    with pytest.raises(UsageError, match="--cohort is 2 of 4 clients"):
-        RunConfig.of(method="permk(4)", strategy="permk", clients=4, cohort=2)
-    with pytest.raises(ValueError, match=r"uplink is permk\(3\).*give permk\(4\)"):
-        build(PermK(), parse("permk(3)"), clients=4)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from compressors import State
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.runs.verify.verify import verify
@@ -151,19 +151,3 @@ def test_a_replay_says_that_it_does_not_score(tmp_path: Path) -> None:
     verdict = verify(tmp_path / "run")
     assert not verdict.failures and "scores are not compared" in str(verdict)
     assert "rounds replayed" in str(verdict)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"strategy": "fedrep", "temporal": 5}, ["--temporal is 5", "5 local", "give 6"]),
-        ({"strategy": "fedrep", "local_epochs": 2, "rounds": 3}, ["--local-epochs is 2", "head"]),
-        ({"strategy": "fedrep(head_steps=0)"}, ["head_steps is 0", "1 at least"]),
-        ({"strategy": "fedbabu(fine_tune=-1)"}, ["fine_tune is -1", "0 at least"]),
-        ({"strategy": "fedrep", "controller": "adacomm(2)"}, ["--controller is 'adacomm(2)'", "n"]),
-    ],
-)
-def test_what_does_not_fit_is_refused(settings: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(UsageError) as error:
-        RunConfig.of(**settings)
-    assert all(word in str(error.value) for word in words), error.value

@@ -7,10 +7,10 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from fedsim import RunConfig, Training, UsageError
+from fedsim import RunConfig
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
-from strategies import Client, ClientUpdate, FedProx, TrainResult, chain
+from strategies import Client, ClientUpdate, FedProx, chain
 from strategies.algorithms.base import PLAIN
 from strategies.algorithms.fedprox import pull
 from tests.support.runs import distance, make_task
@@ -70,30 +70,6 @@ class Counting(Client):
         return {"count": update[self.name]}
 
 
-def finished(made: Any) -> Any:
-    """What a client's half sends, whose generator yields no job."""
-    with pytest.raises(StopIteration) as end:
-        next(made)
-    return end.value.value
-
-
-def test_halves_in_a_chain_go_on_with_what_those_before_them_made() -> None:
-    """Two that count, around the pull: each has its own state, over two rounds."""
-    both, w = chain(Counting("a", 10.0), FedProx(0.5), Counting("b", 100.0)), torch.ones(1)
-    assert [*both.payload_template({"w": w})] == ["w", "a", "b"] and both.hooks_gradients
-    delivery, state = Mock(weights={"w": w}), {}
-    for count in (1.0, 2.0):
-        before = torch.full((1,), count - 1)
-        weights = both.initial_weights(delivery, state)
-        assert weights == {"w": w, "a-kept": before, "b-kept": before}
-        result = TrainResult({"w": w}, {}, 0.0)
-        made = finished(both.make_update(delivery, state, Mock(), result))
-        assert made.update == {"w": w, "a": before + 1, "b": before + 1}
-        assert made.compressor_state == {"b": before + 1}
-        state = both.next_state(delivery, state, Mock(), result, made.update, Mock())
-    assert len(state) == 2 and {float(x) for x in state.values()} == {2.0}
-
-
 def test_the_pull_adds_to_the_gradients_of_others_in_a_chain() -> None:
     """A gradient of 1, the pull 0.5 (3 - 1), and 10 from another half."""
     w, delivery = torch.nn.Parameter(torch.tensor([3.0])), Mock(weights={"w": torch.tensor([1.0])})
@@ -110,11 +86,3 @@ def test_the_pull_adds_to_the_gradients_of_others_in_a_chain() -> None:
 def test_a_half_with_a_former_name_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=f"Own.{name} is called "):
         type("Own", (Client,), {name: lambda self: None})
-
-
-def test_what_is_refused_and_what_is_told() -> None:
-    with pytest.raises(UsageError, match="--proximal is -1"):
-        RunConfig(training=Training(proximal=-1.0))
-    with pytest.raises(UsageError, match="strategy gradients sends the gradient"):
-        RunConfig(training=Training(proximal=1.0), strategy="gradients", temporal=1, method="raw")
-    assert "proximal" not in RunConfig().identity()

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from compressors import Compressor
-from fedsim import RunConfig, UsageError, run
+from fedsim import RunConfig, run
 from strategies import Relay
 from tests.support.cases import cases
-from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, clients, model, rounds, small
+from tests.support.runs import clients, model, rounds, small
 
 SETTINGS: Mapping[str, dict[str, Any]] = {
     "all": {"clients": 3},  # a third is no float: the sum's rounding shows
@@ -83,32 +82,6 @@ def test_every_bit_is_one_that_was_sent(tmp_path: Path) -> None:
         assert row["down_wire_bits"] == own.sum()
         parts = [f"down_{part}_bits" for part in ("header", "position", "value", "side")]
         assert row[parts].sum() == row["down_wire_bits"]
-
-
-def test_a_run_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
-    config = small(downlink="relay", dropout="after=0.3", catch_up=True, checkpoint_every=1)
-    run(config, tmp_path / "whole")
-    with pytest.raises(Stopped):
-        run(config, tmp_path / "cut", callbacks=[stop_after(2)])
-    run(config, tmp_path / "cut")
-    assert_same(tmp_path / "whole", tmp_path / "cut")
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
-        ({"strategy": "fedavg"}, "--strategy is 'fedavg'.*of dsgd"),
-        ({"strategy": "majority", "method": "sign(0.001)"}, "--strategy is 'majority'"),
-        ({"strategy": "fedbuff", "network": "4g, compute=20ms"}, "--strategy is 'fedbuff'"),
-        ({"strategy": "sharded", "temporal": 1, "network": "4g, compute=20ms"}, "is 'sharded'"),
-        ({"weighting": "nova"}, "--weighting is 'nova'.*uniform or samples"),
-        ({"method": "sbc", "controller": "plateau(2)"}, r"--controller is 'plateau\(2\)'"),
-    ],
-)
-def test_what_cannot_be_relayed_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=f"--downlink is 'relay' and .*{words}"):
-        small(**settings, downlink="relay")
 
 
 def test_it_can_be_given_as_a_value() -> None:

@@ -1,24 +1,16 @@
 """Steps of the learning rate that fall within a round, worked out by hand."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 from torch.optim import SGD, Adam
 
-from compressors import Raw
 from fedsim import RunConfig, run
-from fedsim.engines import compat
 from fedsim.federation.trainer import lr_factor
-from strategies import ClientEnd, Sharded, build
-from strategies.channel.parts import PartsEnd
-from tests.support.runs import Memories, clients, make_task
-from tests.support.threes import give_links, last, threes
+from tests.support.runs import make_task
+from tests.support.threes import last, threes
 from tests.support.together import Together, together
-from tests.support.turning import Turning
 
 __all__ = ["make_task", "together"]  # fixtures
 
@@ -42,112 +34,6 @@ def test_rates_of_two_rounds(more: dict[str, Any], make_task: Any, tmp_path: Pat
     task = make_task(**threes([16.0, 48.0], lr_steps=STEPS))
     run(RunConfig.of(task=task.name, method="raw", temporal=2, iterations=4, **more), tmp_path)
     assert last(tmp_path) == [20 + 12 * 11 / 32] * 3
-
-
-@pytest.mark.parametrize("cohort", [2, 1])
-def test_the_rate_goes_by_the_run_and_not_by_the_client(
-    cohort: int, make_task: Any, tmp_path: Path
-) -> None:
-    """Whoever takes part, and both have one target: 5/8 of the way to 32, 11/32 of what is left."""
-    task = make_task(**threes([32.0, 32.0], lr_steps=STEPS))
-    common = {"method": "raw", "temporal": 2, "iterations": 4, "cohort": cohort}
-    run(RunConfig.of(task=task.name, **common), tmp_path)
-    assert last(tmp_path) == [20 + 12 * 11 / 32] * 3
-
-
-@pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=str)
-def test_scaffold_s_control_variates_over_two_rounds(
-    more: dict[str, Any], make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new control variate is the mean of the client's gradients, weighted by their rates.
-
-    Targets 0 and 48. Round 1, rates 1/2 and 1/4, which sum to 3/4: client 1 has the gradients -48
-    and -24, goes 24 + 6 = 30, and c = -30 / (3/4) = -40. The server has w = 15 and c = -20.
-
-    Round 2, rates 1/4 and 1/8, which sum to 3/8. Client 0 corrects by -20 - 0: 15 - 20 and 16.25 -
-    20, so that it goes 1.25 + 0.46875, and c = (15 / 4 + 16.25 / 8) / (3/8) = 15 5/12. Client 1
-    corrects by -20 + 40: -33 + 20 and -29.75 + 20, so that it goes 3.25 + 1.21875, and c =
-    -(33 / 4 + 29.75 / 8) / (3/8) = -31 11/12. The server has w = 15 + 6.1875 / 2 and c = -8.25.
-    """
-    task = make_task(**threes([0.0, 48.0], lr_steps=STEPS))
-    memories = Memories(monkeypatch)
-    common = {"method": "raw", "temporal": 2, "iterations": 4, "strategy": "scaffold"}
-    config = RunConfig.of(task=task.name, checkpoint_every=1, **common | more)
-    run(config, tmp_path, callbacks=[memories])
-    owns = [[float(state[c]["rule/own/w"][0]) for c in (0, 1)] for state in memories.rounds]
-    assert owns[0] == pytest.approx([0, -40], abs=1e-4)
-    assert owns[1] == pytest.approx([15 + 5 / 12, -31 - 11 / 12], abs=1e-4)
-    assert last(tmp_path) == [18.09375] * 3
-    memory = load_file(tmp_path / "final" / "memory.safetensors")
-    assert memory["server/weights/control/w"].tolist() == pytest.approx([-8.25] * 3, abs=1e-4)
-
-
-LIKE = {"w": torch.zeros(4)}
-
-
-def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
-    """Two workers: a part's first two pushes are of round 1, the next two of round 2, and so on.
-
-    Gradients of 8 at the rates 1, 1, 1/2, 1/2 and 1/4, whoever pushes.
-    """
-    compat.identify()
-    rates = {1: 1.0, 2: 0.5, 3: 0.25}
-    both = Raw(), Raw()
-    rule = Sharded(partial(SGD, lr=1.0), lambda number: rates[number])
-    server: Any = build(rule, *both, clients=2)
-    world = Turning(server, PartsEnd(ClientEnd(*both, LIKE), 2), LIKE)
-    for worker in (0, 1):
-        world.ask(worker)
-    found = []
-    for worker in (0, 0, 1, 0, 1):
-        world.turn(worker, {"w": torch.full((4,), 8.0)})
-        assert server.channel is not None
-        found.append(server.channel.weights["w"].tolist())
-    assert found == [[x] * 4 for x in (-8, -16, -20, -24, -26)]
-
-
-def test_pushes_of_a_sharded_run_have_the_rate_of_their_round(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Batches of 2 and 3.5 s without links, targets 16 and 32; the rate is 1/2, and 1/4 from
-    iteration 1, which is the third push of two workers.
-
-    At 2 s w goes by 16 / 2 to 8; at 3.5 s, of a gradient at 0, by 32 / 2 to 24; at 4 s, of one at
-    8, by 8 / 4 to 26; at 6 s, of one at 26, by -10 / 4 to 23.5.
-    """
-    give_links(monkeypatch, compute=[2, 3.5])
-    task = make_task(**threes([16.0, 32.0], lr_steps=((1, 0.5),)))
-    common = {"method": "raw", "temporal": 1, "iterations": 2, "network": "compute=1s"}
-    run(RunConfig.of(task=task.name, strategy="sharded", **common), tmp_path)
-    assert clients(tmp_path)["sim_end_seconds"].tolist() == [2, 3.5, 4, 6]
-    assert last(tmp_path) == [23.5] * 3
-
-
-def test_an_asynchronous_client_s_rate_is_that_of_the_run(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """docs/tasks.md: by the iterations of the run, for every client alike. A row is two updates.
-
-    Batches of 1 and 3.5 s. Client 0 goes half-way to 16, twice, for its second message too was sent
-    in the first row: 8 and 12. Its third is of iteration 1, at half the rate: 13. Client 1, asked
-    at the beginning, brings 24 of 48: 37.
-    """
-    give_links(monkeypatch, compute=[1, 3.5])
-    task = make_task(**threes([16.0, 48.0], lr_steps=((1, 0.5),)))
-    common = {"method": "raw", "temporal": 1, "iterations": 2, "network": "compute=1s"}
-    asynchronous = {"strategy": "fedbuff", "buffer_size": 1, "staleness": "constant"}
-    run(RunConfig.of(task=task.name, **common | asynchronous), tmp_path)
-    assert clients(tmp_path)["client"].tolist() == [0, 0, 0, 1]
-    assert last(tmp_path) == [37] * 3
-
-
-def test_the_server_s_optimizer_has_the_rate_of_its_round(make_task: Any, tmp_path: Path) -> None:
-    """Strategy `gradients`: rounds are iterations. Rates 1/2, 1/4, 1/4, 1/8 of the way to 24."""
-    task = make_task(**threes([16.0, 32.0], lr_steps=STEPS))
-    common = {"method": "raw", "temporal": 1, "iterations": 4, "strategy": "gradients"}
-    run(RunConfig.of(task=task.name, **common), tmp_path)
-    left = 24 * (1 / 2) * (3 / 4) * (3 / 4) * (7 / 8)
-    assert last(tmp_path) == [24 - left] * 3
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import ALL, Raw, SentTensor, decompress, derive
-from compressors.whole.memory import unnest
+from compressors import ALL, SentTensor, derive
 from fedsim import RunConfig, Training, run
 from fedsim.federation.branches import Branches
 from fedsim.federation.client import mask_momentum
@@ -21,7 +20,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import Trainer, build_model
 from strategies import TrainJob, TrainResult
-from tests.support.runs import Memories, distance, make_task, payloads, small, steps
+from tests.support.runs import distance, make_task, small, steps
 
 __all__ = ["make_task"]  # the fixture
 
@@ -182,46 +181,6 @@ def test_masking_spares_what_was_sent_whole() -> None:
     assert torch.equal(none["momentum_buffer/w"], torch.ones(4))
 
 
-@pytest.mark.parametrize("method", ["sbc(0.2)", "raw"])
-@pytest.mark.parametrize("make", ["momentum", "adam"])
-def test_masking_in_a_run(
-    method: str, make: str, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Masked and not, the first round trains alike: they differ where entries were sent."""
-    kind = {"momentum": "momentum_buffer", "adam": "exp_avg"}[make]
-    task = make_task(
-        optimizer=lambda p: SGD(p, lr=0.1, momentum=0.9) if make == "momentum" else Adam(p)
-    )
-    states = {}
-    for masking in ("on", "off"):
-        memories = Memories(monkeypatch)
-        config = RunConfig.of(
-            task=task.name,
-            method=method,
-            temporal=3,
-            iterations=3,
-            momentum_masking=masking,
-            keep_payloads=True,
-        )
-        run(config, tmp_path / masking, callbacks=[memories])
-        states[masking] = memories.rounds[0]
-    template = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
-    stored = payloads(tmp_path / "on")
-    assert stored == payloads(tmp_path / "off")
-    for client in range(3):
-        payload = stored[f"round-00001/client-{client:03d}-up.bin"]
-        update = decompress(config.plan.method.compressor, payload, template)
-        on, off = (unnest("optimizer", states[m][client]) for m in ("on", "off"))
-        assert list(on) == list(off)
-        for name, x in on.items():
-            tensor = name.removeprefix(f"{kind}/")
-            expected = off[name].clone()
-            if name.startswith(f"{kind}/") and method != "raw":
-                expected[update[tensor] != 0] = 0.0
-                assert (expected != off[name]).any()
-            assert torch.equal(x, expected), name
-
-
 def test_global_generators_are_left_alone(tmp_path: Path) -> None:
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
     run(small(seed=3, partition="dirichlet(0.5)", cohort=2, workers=2), tmp_path)
@@ -262,10 +221,6 @@ def test_bfloat16_is_autocast(make_task: Any) -> None:
         assert updates[1][name].dtype == torch.float32
         assert not torch.equal(x, updates[1][name])
         assert (x - updates[1][name]).norm() < 0.05 * x.norm()
-
-
-def test_raw_is_dense() -> None:
-    assert small(method="raw").plan.method.compressor == Raw()
 
 
 class Read(TorchDispatchMode):

@@ -162,12 +162,6 @@ def test_a_gpu_s_clients_train_together_after_a_trial(
     assert runs[0] == runs[1]  # runs of the same steps are tried once
 
 
-@pytest.mark.parametrize("value", ["0", "-2", "2.5", "many", "", "vmap(0)"])
-def test_what_stack_takes(value: str) -> None:
-    with pytest.raises(UsageError, match=r"--stack is '.*': give a number above 0, or auto"):
-        RunConfig(machine=Machine(stack=value))
-
-
 @pytest.mark.parametrize(("engine", "workers"), [("ray", 1), ("local", 2)])
 def test_other_workers_are_handed_one_message_at_a_time(engine: str, workers: int) -> None:
     with pytest.raises(

@@ -76,28 +76,6 @@ def test_a_run_goes_by_its_ring_and_so_does_its_price(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"method": "sbc(0.1)"}, r"--method is 'sbc\(0.1\)'"),
-        ({"downlink": "cnat"}, "--downlink is 'cnat'"),
-        ({"downlink": "relay"}, "--downlink is 'relay'"),
-        ({"strategy": "nesterov"}, "--strategy is 'nesterov'"),
-        ({"strategy": "fedasync"}, "--strategy is 'fedasync'"),
-        ({"cohort": 3}, "--cohort is 3"),
-        ({"min_replies": 2}, "--min-replies is 2"),
-        ({"deadline": "5s"}, "--deadline is 5s"),
-        ({"dropout": 0.1}, "--dropout is 0.1"),
-        ({"availability": 0.5}, "--availability is 0.5"),
-        ({"ask": 4, "cohort": 3}, "--cohort is 3"),
-        ({"controller": "plateau(2)"}, "--controller is"),
-    ],
-)
-def test_what_no_ring_adds_up_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=f"topology=allreduce and {words}.*--method raw"):
-        small(**{"method": "raw", "network": RING} | settings)
-
-
-@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("topology=ring", "unknown topology 'ring'; known are star, allreduce"),
@@ -176,16 +154,3 @@ def test_a_runs_own_clock_has_each_clients_coding(down: str, tmp_path: Path) -> 
     assert frame["sim_seconds"].tolist() == pytest.approx((10 * own + waiting).tolist())
     told = clients(tmp_path)
     assert told["sim_waiting_seconds"].tolist() == pytest.approx(waiting.tolist(), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"deadline": "1s"},
-        {"method": "sbc", "controller": "plateau(2)"},
-        {"strategy": "fedbuff"},
-    ],
-)
-def test_a_measured_time_decides_nothing(settings: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="--network|--deadline"):
-        small(network="4g, compute=20ms, coding=measured", **settings)

@@ -133,17 +133,6 @@ def test_one_shared_link_takes_as_long_as_where_all_is_known_beforehand(seed: in
     np.testing.assert_allclose(transfers(starts, bits, own, math.inf), alone, rtol=1e-12)
 
 
-def test_messages_come_and_go_on_two_links() -> None:
-    """a and b share s, 6 bit/s; b takes 2 at most. a's 20 bits from 0 s: 6 until 1 s, then 4.
-
-    At 4 s a second message of a, 6 bits, joins: a has 2 left, all three have 2: a's first is there
-    at 5 s, as b's 8 bits are. The second has 4 left, alone: 5 2/3 s. Nothing at all takes no time.
-    """
-    rates = {"a": Rate.constant(8.0), "b": Rate.constant(2.0), "s": Rate.constant(6.0)}
-    messages = [(0.0, 20.0, "as"), (1.0, 8.0, "bs"), (4.0, 6.0, "as"), (4.5, 0.0, "as")]
-    assert ends(messages, rates) == pytest.approx([5, 5, 5 + 2 / 3, 4.5], abs=1e-9)
-
-
 def test_a_message_waits_while_its_link_stands_still() -> None:
     """a has nothing for 2 s, then 4 bit/s, which all share; a message without bits does not wait.
 

@@ -261,31 +261,6 @@ def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
         quantity(text, "--it", kind)
 
 
-@pytest.mark.parametrize(
-    ("setting", "text", "said"),
-    [
-        ("network", "up=lognormal(5Mbit(2), 1)", "up is '5Mbit(2)'"),
-        ("network", "up=uniform(1Mbit, high=2Mbit)", "lognormal(MEDIAN, SIGMA) or uniform("),
-        ("network", "up=lognormal(5Mbit, 1", "lognormal( is not closed; give a number with"),
-        ("availability", "onoff(1s(2), 2s)", "--availability is '1s(2)': give a time above 0"),
-        ("availability", "onoff(0, 2s)", "--availability is '0': give a time above 0"),
-        ("availability", "slots(0, 2s)", "--availability is 'slots(0, 2s)': give a whole number"),
-        ("availability", "slots(2, 0)", "--availability is '0': give a time above 0"),
-        ("availability", "onoff(1s, 2s", "onoff( is not closed; give a fraction in (0, 1]"),
-        ("dropout", "", "--dropout is '': give a probability such as 0.1"),
-        ("dropout", "0.1(2)", "--dropout is '0.1(2)': give a probability"),
-        ("dropout", "during=0.1", "--dropout is 'during=0.1': give a probability"),
-        ("dropout", "before=0.1, before=0.2", "--dropout is 'before=0.1, before=0.2': give"),
-        ("dropout", "nan", "--dropout is 'nan': give a probability"),
-        ("deadline", "0", "--deadline is '0': give a time above 0"),
-        ("partition", "shards(2(3))", "--partition is 'shards(2(3))': give shards"),
-    ],
-)
-def test_arguments_that_are_none_are_refused(setting: str, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
-        RunConfig.of(**{setting: text})
-
-
 def test_a_uniform_number_lies_between_its_ends() -> None:
     drawn = Varying("uniform", 1.0, 2.0).draw(np.random.default_rng(0), 1000)
     assert 1 <= drawn.min() < 1.01 and 1.99 < drawn.max() <= 2

@@ -5,7 +5,7 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import ROUNDED, Rate
 from tests.support.runs import clients, make_task
-from tests.support.threes import give_links, last, table, threes
+from tests.support.threes import table, threes
 
 __all__ = ["make_task"]  # the fixture
 
@@ -203,115 +203,6 @@ def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
     plain = [made.at(0.0, number, 0, 10)[1] for number in range(1, 1001)]
     counts = np.bincount([client for who in plain for client in who], minlength=10)
     assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()
-
-
-AVAILABLE = """client,seconds,available
-0,0,1
-0,2,0
-0,9,1
-0,500,1
-1,0,0
-1,4,1
-1,15,0
-1,20,1
-1,500,1
-2,0,0
-2,3,1
-2,6,0
-2,20,1
-2,500,1
-"""
-
-
-def waiting(task: Any, folder: Path, available: str, **settings: Any) -> RunConfig:
-    """Rounds of one iteration, 1 s long; 120 bits at 120 bit/s down."""
-    (folder / "there.csv").write_text(available)
-    return RunConfig.of(
-        task=task.name,
-        method="raw",
-        temporal=1,
-        network="down=120bit, compute=1s",
-        availability=str(folder / "there.csv"),
-        min_replies=2,
-        **settings,
-    )
-
-
-def asked(folder: Path) -> list[list[int]]:
-    """The clients of each round's cohort, of which those that come later are not."""
-    came = clients(folder)
-    there = came[came["down_message_bits"] > 0]
-    return [sorted(part) for _, part in there.groupby("round")["client"]]
-
-
-def test_rounds_wait_for_so_many_clients(
-    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At 60 bit/s up a round takes 3 s at first, and later 4 s.
-
-    Two of three are there at once from 4 s: clients 1 and 2, until 7 s. Client 2 is there until
-    6 s, and stays when it is asked. Then client 1 is there with client 0 from 9 s: 9 to 13 s, and
-    13 to 17 s. Client 1 is away from 15 s to 20 s, and all are there from 20 s: 20 to 24 s.
-    """
-    give_links(monkeypatch, up=[60, 60, 60])
-    task = make_task(**threes([16.0, 32.0, 64.0]))
-    run(waiting(task, tmp_path, AVAILABLE, iterations=4), tmp_path / "run")
-    made = table(tmp_path / "run")
-    assert made["sim_end_seconds"].tolist() == [7, 13, 17, 24]
-    assert made["sim_seconds"].tolist() == [7, 6, 4, 7]  # with what was waited for
-    assert asked(tmp_path / "run") == [[1, 2], [0, 1], [0, 1], [0, 1, 2]]
-
-
-@pytest.mark.parametrize(
-    ("late", "ends", "who"),
-    [
-        ("hold", [3, 15, 23], [[0, 1, 2], [0, 2], [0, 2]]),
-        ("count", [3, 7, 15], [[0, 1, 2], [0], [0, 2]]),
-    ],
-)
-def test_rounds_wait_for_those_who_are_late_unless_these_count(
-    late: str,
-    ends: list[float],
-    who: list[list[int]],
-    make_task: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The first two of three: 3 s, and client 2, whose upload takes 6 s, comes at 7 s.
-
-    Client 1 has left at 2 s, so that client 0 alone is free: the round waits until 7 s, and takes
-    8 s more, as client 2 does; so does the next. Where what is late counts, client 0 alone is asked
-    at 3 s, and both come at 7 s; then client 2 is asked again.
-    """
-    give_links(monkeypatch, up=[60, 60, 20])
-    task = make_task(**threes([16.0, 32.0, 64.0]))
-    rows = "client,seconds,available\n0,0,1\n1,0,1\n1,2,0\n1,500,0\n2,0,1\n"
-    settings = {"iterations": 3, "cohort": 2, "ask": 3, "late": late}
-    run(waiting(task, tmp_path, rows, **settings), tmp_path / "run")
-    assert table(tmp_path / "run")["sim_end_seconds"].tolist() == ends
-    assert table(tmp_path / "run")["clients"].tolist() == [2, 2, 2]
-    assert asked(tmp_path / "run") == who
-
-
-def test_a_round_may_be_of_late_updates_alone(
-    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first round ends at its limit, 5 s, and client 1 is due at 7 s. Client 0 has left at 2 s:
-    nobody is free, and the second round ends with client 1's update, which alone moves the model.
-
-    Half-way to 16, and then half-way from 0 to 32: 8 + 16.
-    """
-    give_links(monkeypatch, up=[60, 20])
-    task = make_task(**threes([16.0, 32.0]))
-    rows = "client,seconds,available\n0,0,1\n0,2,0\n0,500,0\n1,0,1\n"
-    settings = {"iterations": 2, "deadline": "5s", "late": "count"}
-    config = waiting(task, tmp_path, rows, **settings)
-    run(config.but(min_replies=1), tmp_path / "run")
-    made = table(tmp_path / "run")
-    assert made["sim_end_seconds"].tolist() == [5, 7]
-    assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]
-    assert asked(tmp_path / "run") == [[0, 1]]
-    assert last(tmp_path / "run") == [24] * 3
 
 
 @pytest.mark.parametrize(

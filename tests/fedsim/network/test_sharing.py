@@ -16,12 +16,6 @@ from hypothesis import strategies as st
 from fedsim.network.rates import Rate, read_trace
 from tests.support.filling import by_max_min, transfers
 
-TWO_SPEEDS = Rate((0.0, 3.0), (4.0, 1.0), period=6.0)
-"""4 bit/s for 3 s, 1 bit/s for 3 s, again and again."""
-
-GOES = Rate((0.0, 2.0), (0.0, 4.0))
-"""Nothing for 2 s, 4 bit/s from then on."""
-
 
 def constant(*values: float) -> list[Rate]:
     return [Rate.constant(value) for value in values]
@@ -51,48 +45,6 @@ def star(caps: list[float], capacity: float) -> list[float]:
 )
 def test_fair_shares(caps: list[float], capacity: float, rates: list[float]) -> None:
     assert star(caps, capacity) == rates
-
-
-def test_a_step_in_the_middle_of_two_transfers() -> None:
-    """6 bit/s for both. A, 14 bits from 0 s, has 4 alone; from 1 s, when B begins, both have 3.
-
-    At 3 s A has 4 bits left, at 1 bit/s, and B 14 of 20, at 5 bit/s: B is done at 5.8 s. From 6 s A
-    has 4 bit/s again, and 1 bit left: 6.25 s.
-    """
-    messages = np.array([0.0, 1.0]), np.array([14, 20]), [TWO_SPEEDS, Rate.constant(10.0)], 6.0
-    assert transfers(*messages) == pytest.approx([6.25, 5.8], abs=1e-9)
-
-
-def test_two_limits_and_a_start_in_the_middle() -> None:
-    """9 bit/s for three of which B takes 2 at most. A and B from 0 s: 7 and 2; C from 2 s.
-
-    From then on A and C have 3.5 each. A, of 21 bits, has 7 left: 4 s. C, of 21, has 14 left, at 7
-    beside B: 6 s. B, of 18 bits, has 6 left at 6 s, and 2 bit/s still: 9 s.
-    """
-    messages = np.array([0.0, 0.0, 2.0]), np.array([21, 18, 21]), constant(9, 2, 100), 9.0
-    assert transfers(*messages) == pytest.approx([4, 9, 6], abs=1e-9)
-
-
-def test_while_a_link_stands_still_the_other_has_it_all() -> None:
-    """4 bit/s for both. B is done at 2 s, as A begins to move; C comes in between, and waits for B.
-
-    B and C have 2 each from 1 s on; at 2 s B has 2 bits left, C 6, A 8: 4/3 each, B 3.5 s; then 2
-    each: C has 4 left, and A 6: 5.5 s; A has 2 left, alone: 6 s.
-    """
-    two = transfers(np.zeros(2), np.array([8, 8]), [GOES, Rate.constant(4.0)], 4.0)
-    assert two == [4, 2]
-    rates = [GOES, *constant(4, 4)]
-    messages = np.array([0.0, 0.0, 1.0]), np.array([8, 8, 8]), rates, 4.0
-    assert transfers(*messages) == pytest.approx([6, 3.5, 5.5], abs=1e-9)
-
-
-def test_what_begins_while_its_link_stands_still_waits() -> None:
-    again = Rate((0.0, 2.0, 3.0), (2.0, 0.0, 5.0), period=4.0)  # 2, 2, nothing and 5 bits a second
-    starts, bits = np.array([2.25, 5.0, 6.5]), np.array([5, 9, 0])
-    ends = [transfers(starts[i : i + 1], bits[i : i + 1], [again], math.inf)[0] for i in range(3)]
-    assert ends == [4.0, 9.0, 6.5]  # 2 and 5 and 2 bits; what has no bits is there at once
-    with pytest.raises(RuntimeError, match="never ends"):
-        transfers(np.zeros(1), np.array([10]), [Rate((0.0, 3.0), (2.0, 0.0))], math.inf)
 
 
 def test_a_file_begins_again_after_a_step_as_long_as_the_one_before(tmp_path: Path) -> None:

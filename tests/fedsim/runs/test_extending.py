@@ -25,21 +25,24 @@ __all__ = ["no_page"]  # a fixture
 def sized(rounds: int, settings: dict[str, Any] | None = None, every: int = 2) -> Any:
     settings = dict(settings or {})
     temporal = settings.get("temporal", 5)
-    given = {"evaluate_every": every, **settings, "iterations": rounds * temporal}
+    length = {"rounds": rounds} if "rounds" in settings else {"iterations": rounds * temporal}
+    given = {"evaluate_every": every, **settings, **length}
     return small(**given)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: Path) -> None:
-    run(sized(6, settings), tmp_path / "whole")
+    config = sized(6, settings)
+    run(config, tmp_path / "whole")
     out, seen = tmp_path / "out", list[int]()
     run(sized(2, settings), out)
     for rounds in (4, 6):
         run(sized(rounds, settings), out, callbacks=[recording(seen)])
     assert seen == [3, 4, 5, 6]
     assert_same(tmp_path / "whole", out)
-    assert from_toml(out / "config.toml").iterations == sized(6, settings).iterations
+    again = from_toml(out / "config.toml")
+    assert (again.iterations, again.rounds) == (config.iterations, config.rounds)
     assert not list(out.glob("checkpoint-*")) and not parts(out)
 
 

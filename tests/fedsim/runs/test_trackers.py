@@ -76,12 +76,6 @@ def test_every_name_has_its_tracker() -> None:
     assert [kind.package for kind in TRACKER_KINDS.values()] == list(TRACKERS)
 
 
-def test_a_name_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="--track is 'wandb,neptune': give one or several of"):
-        small(track="wandb,neptune")
-    assert small(track="wandb, mlflow").keep.track == "wandb,mlflow"
-
-
 @pytest.mark.parametrize("name", TRACKERS)
 def test_a_missing_package_is_told_before_any_work(
     name: str, typed: Typed, monkeypatch: pytest.MonkeyPatch

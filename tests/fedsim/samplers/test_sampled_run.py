@@ -51,25 +51,6 @@ def test_clients_tell_their_samples_once(strategy: str, tmp_path: Path) -> None:
     assert other.summary["up_sampler_bits"] == 160 / 2
 
 
-def test_the_fastest_links_are_asked(make_task: Callable[..., Any], tmp_path: Path) -> None:
-    """Client 2 has 30 kbit/s and client 0 20: both rounds are theirs; then 1 is faster than 0."""
-    trace = tmp_path / "links.csv"
-    speeds = {(0, 0): 2e4, (1, 0): 1e4, (2, 0): 3e4, (0, 50): 1e4, (1, 50): 2e4, (2, 50): 3e4}
-    lines = [f"{c},{at},{v},{v}" for (c, at), v in sorted(speeds.items())]
-    trace.write_text("client,seconds,up,down\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    config = RunConfig.of(
-        task=make_task(),
-        method="raw",
-        cohort=2,
-        temporal=1,
-        iterations=4,
-        sampler="link(fastest)",
-        network=f"trace={trace}, compute=24s",
-    )
-    run(config, tmp_path / "run", progress=False)
-    assert rows(tmp_path / "run")[1] == [[0, 2], [0, 2], [0, 2], [1, 2]]
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -115,29 +96,6 @@ def test_every_schedule_goes_on_after_a_kill(more: dict[str, Any], tmp_path: Pat
     assert_same(tmp_path / "whole", tmp_path / "killed")
     verdict = verify(tmp_path / "whole")
     assert not verdict.failures and "replay" in str(verdict.looked)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["dsgd", "fedbuff(2)"])
-def test_losses_are_reported_and_take_time(strategy: str, tmp_path: Path) -> None:
-    """32 bits of every reply, a tenth of a second; with a controller that needs them once more not.
-
-    All clients take part, so that no draw differs.
-    """
-    base = small(**FIVE | {"network": NETWORK, "method": "raw", "cohort": 5}, strategy=strategy)
-    sampled = base.but(sampler="power_of_choice(5, stale=true)")
-    run(base, tmp_path / "one", progress=False)
-    run(sampled, tmp_path / "other", progress=False)
-    run(sampled.but(controller="adacomm(9)"), tmp_path / "both", progress=False)
-    plain, told = rows(tmp_path / "one")[0], rows(tmp_path / "other")[0]
-    assert told["up_report_bits"].tolist() == [5 * 32] * 4
-    more = told["up_wire_bits"] - plain["up_wire_bits"]
-    assert more.tolist() == [5 * 32 + 5 * 32, 160, 160, 160]
-    seconds = (told["sim_seconds"] - plain["sim_seconds"]).tolist()
-    assert seconds == pytest.approx([1.2, 0.1, 0.1, 0.1])
-    assert {*rows(tmp_path / "both")[0]["up_report_bits"]} == {5 * 32}
-    clients = pd.read_parquet(tmp_path / "other" / "clients.parquet")
-    assert (clients["up_report_bits"] == 32).all()
 
 
 def test_candidates_are_sent_the_model_and_answer_a_loss(
@@ -200,13 +158,6 @@ def test_layers_that_clients_keep_have_no_loss_elsewhere(tmp_path: Path) -> None
     config = small(**FIVE, strategy="fedper", sampler="power_of_choice(3)")
     with pytest.raises(UsageError, match=r"--sampler is 'power_of_choice\(3\)'.*fedper"):
         run(config, tmp_path, progress=False)
-
-
-def test_who_reports_to_nobody_has_no_loss() -> None:
-    with pytest.raises(UsageError, match=r"--sampler is 'oort'.*sharded"):
-        small(**FIVE | {"strategy": "sharded", "temporal": 1, "sampler": "oort"})
-    with pytest.raises(UsageError, match=r"--sampler is 'oort'.*--network is not given"):
-        small(**FIVE | {"network": None, "sampler": "oort"})
 
 
 def test_a_run_that_asked_clients_has_no_price_elsewhere(tmp_path: Path) -> None:

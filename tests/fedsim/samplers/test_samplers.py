@@ -117,12 +117,6 @@ def test_one_of_a_user_s_own_stands_in_a_file(tmp_path: Path) -> None:
         Clients(4, sampler=f"{moved}:Turns")
 
 
-@pytest.mark.parametrize("network", [None, "4g", "4g, compute=20ms, coding=measured"])
-def test_links_need_a_clock_that_is_the_same_everywhere(network: str | None) -> None:
-    with pytest.raises(UsageError, match=r"--sampler is 'link\(fastest\)'.*--network"):
-        RunConfig.of(clients=4, cohort=2, sampler="link(fastest)", network=network)
-
-
 def used(loss: float, samples: int = 1, seconds: float = 1.0, round: int = 1) -> Participation:
     return Participation(round, samples, loss, seconds)
 
@@ -150,29 +144,6 @@ def test_power_of_choice_asks_its_candidates() -> None:
     assert sampler.draw(replace(told, local_losses=losses), {}) == [among[1], among[2]]
     assert sampler.needs == ("samples", "local_loss") and sampler.loss_batches == 0
     assert sampler_of("power_of_choice(3, batches=2)").loss_batches == 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"sampler": "power_of_choice(4)", "strategy": "fedbuff(2)"}, "stale=true"),
-        ({"sampler": "power_of_choice(4, batches=-1)"}, "batches"),
-        ({"sampler": "power_of_choice(4, stale=true, batches=2)"}, "batches"),
-        ({"sampler": "power_of_choice(4, stale=2)"}, "stale"),
-    ],
-)
-def test_what_power_of_choice_does_not_take(settings: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match="--sampler") as error:
-        RunConfig.of(clients=6, cohort=3, network="4g, compute=1ms", **settings)
-    assert said in str(error.value)
-
-
-@pytest.mark.parametrize(("drawn", "said"), [(2, "2"), (7, "7"), (1.5, "1.5"), (True, "true")])
-def test_how_many_candidates_there_may_be(drawn: object, said: str) -> None:
-    text = f"power_of_choice({str(drawn).lower()}, stale=true)"
-    with pytest.raises(UsageError, match="--sampler") as error:
-        RunConfig.of(clients=6, cohort=3, sampler=text)
-    assert said in str(error.value) and "candidates" in str(error.value)
 
 
 def test_utilities_by_hand() -> None:
@@ -236,12 +207,3 @@ def test_what_oort_does_not_take(text: str) -> None:
     with pytest.raises(UsageError, match="--sampler") as error:
         Clients(4, sampler=text)
     assert text[5:-1].split("=")[0] in str(error.value)
-
-
-@pytest.mark.parametrize("sampler", ["weighted(samples)", "power_of_choice(3)", "oort"])
-def test_a_sampler_that_looks_at_data_does_not_go_with_privacy(sampler: str) -> None:
-    private = {"strategy": "dp(noise=1, clip=1)", "method": "raw", "cohort": 2}
-    clock = {"network": "4g, compute=1ms"}
-    with pytest.raises(UsageError, match="--sampler is .*dp.*uniform or link"):
-        RunConfig.of(sampler=sampler, **private, **clock)
-    assert RunConfig.of(sampler="link(fastest)", **private, **clock).plan.cohort == 2

@@ -10,6 +10,7 @@ from fedsim import Machine, RunConfig, UsageError
 from fedsim.runs.app import config_of
 from fedsim.settings.config import SETTINGS
 from fedsim.settings.strategies import FLAGS
+from tests.fedsim.settings.test_cellfile import NEEDS, OTHER
 from tests.support.markdown import ROOT
 
 KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
@@ -38,39 +39,17 @@ def test_keys_left_alone_are_the_defaults() -> None:
     assert configured() == RunConfig(machine=Machine(engine="flower"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("buffers", "local"),
-        ("precision", "bfloat16"),
-        ("partition", "dirichlet(0.3)"),
-        ("test_samples", 100),
-        ("validation", 0.25),
-        ("cohort", 2),
-        ("batch_size", 8),
-        ("lr", 0.25),
-        ("momentum", 0),
-        ("momentum", 0.5),
-        ("evaluate_every", 3),
-        ("momentum_masking", "off"),
-        ("min_replies", 2),
-        ("max_norm", 2.5),
-        ("timeout", 5),
-        ("seed", 0),
-        ("keep_payloads", True),
-        ("strategy", "fedadam"),
-        ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6),
-        ("budget_of", "total"),
-        ("controller", "plateau(3)"),
-        ("late", "drop"),
-        ("evaluate_clients", 0.25),
-        ("stateless", True),
-        ("weights", "start.safetensors@0123456789abcdef"),
-    ],
-)
+VALUES = [
+    *((name, value) for name, value in OTHER.items() if name.replace("_", "-") in KEYS),
+    ("momentum", 0),
+    ("seed", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [x for x in VALUES if x[0] not in FLAGS])
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
-    assert configured(**{name: value}).flat()[name] == value
+    given = {key: x for key, x in NEEDS.get(name, {}).items() if x is not None} | {name: value}
+    assert configured(**given).flat()[name] == value
 
 
 def test_what_goes_with_another_setting() -> None:
