@@ -102,6 +102,25 @@ def test_the_price_is_what_a_run_spends(tmp_path: Path) -> None:
     assert told["sim_seconds"].tolist() == pytest.approx(own["sim_seconds"].tolist())
 
 
+@pytest.mark.parametrize(
+    ("sampler", "strategy", "first", "later"),
+    [  # a round has one client, of 1 + 0.624 J; the model costs 0.312 J, 32 bits up 0.064 J
+        ("weighted(samples)", "dsgd", 2 * 0.064 + 1.624, 0.312 + 1.624),
+        ("weighted(samples)", "fedbuff(1)", 2 * 0.064 + 1.624, 0.312 + 1.624),
+        ("power_of_choice(2, batches=3)", "dsgd", 4 * 0.064 + 1 + 1.624, 2 * 0.376 + 1 + 1.624),
+    ],
+)
+def test_what_a_sampler_asks_for(
+    sampler: str, strategy: str, first: float, later: float, tmp_path: Path
+) -> None:
+    """Three batches take as long as one iteration: 0.1 s of 5 W, and of two candidates 1 J."""
+    network = f"{LINKS}, compute=960FLOP/s, {ENERGY}"
+    settings = {"cohort": 1, "sampler": sampler, "strategy": strategy}
+    rounds, clients = tables(tmp_path, network=network, **settings)
+    assert rounds["energy_joules"].tolist() == pytest.approx([first, later, later, later])
+    assert clients["energy_joules"].iloc[1:].min() >= 1.624
+
+
 def test_workers_that_are_servers_have_no_energy() -> None:
     with pytest.raises(UsageError, match="--strategy is 'sharded'"):
         config(network=f"{LINKS}, compute=1s, {ENERGY}", strategy="sharded", temporal=1)
