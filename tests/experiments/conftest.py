@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from compressors import CATALOGUE
+from tests.support.commands import typed
+
+__all__ = ["typed"]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,11 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.commands import typed
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
-
-__all__ = ["typed"]  # the fixture
 
 RESULTS = ROOT / "experiments" / "async-dropping" / "results"
 

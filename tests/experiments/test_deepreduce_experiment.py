@@ -9,10 +9,8 @@ import pytest
 import torch
 
 from compressors import compress, decompress, parse, text
-from tests.support.commands import Typed, typed
-from tests.support.experiments import experiment, made_up
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed
+from tests.support.experiments import experiment
 
 
 @pytest.fixture(scope="module")
@@ -117,22 +115,3 @@ def test_smoke(typed: Typed, deepreduce: Any) -> None:
     assert (frame[["encode_ms", "decode_ms"]] > 0).all().all()
     for name in ("fig6", "fig7-8", "fig9-15", "fig10"):
         assert Path("out", "digits", f"{name}.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["cifar_resnet20", "char_lstm"])
-def test_smoke_of_a_dear_task(typed: Typed, deepreduce: Any, tmp_path: Path, task: str) -> None:
-    rows = ["dense", "topr-p2-0.001", "fit-poly"]
-    only = ",".join([task, *rows])
-    arguments = ("experiment", "deepreduce", "--scale", "smoke", "--only", only, "--out", "out")
-    said = typed(*arguments, "--data", made_up(tmp_path / "data"))
-    assert said.code == 0, said.err
-    frame = pd.read_csv(Path("out", task, "tables.csv")).set_index("name")
-    assert list(frame.index) == rows
-    # BatchNorm's statistics are beside the volume, which is the updates' alone.
-    assert (frame["buffer_percent"] > 0).all() == (task == "cifar_resnet20")
-    assert frame["wire_percent"]["dense"] == pytest.approx(100, abs=0.1)
-    parts = sum(frame[f"{part}_bits"] for part in ("index", "value", "side", "header"))
-    assert parts.tolist() == pytest.approx(frame["wire_bits"].tolist(), rel=1e-5)  # six digits
-    assert "encode_ms" not in frame and not Path("out", task, "fig6.png").exists()
-    assert Path("out", task, "fig10.png").stat().st_size > 10_000

@@ -122,17 +122,6 @@ def test_dropping_words() -> None:
     assert f"(from {-many[1]:.1f} % less to {many[2]:.1f} % more)" in told
 
 
-def test_three_seeds_of_words_do_not_decide_the_bits() -> None:
-    by = table("dropping-words", "scores.csv").pivot(
-        index="seed", columns="name", values="perplexity"
-    )
-    pairs = [("min-1", "min-2"), ("avg-1", "avg-2")]
-    four = [f"{value}-{bits}" for value in ("min", "avg") for bits in (1, 2)]
-    pairs += [(name, base) for name in four for base in ("drop-99", "dense")]
-    ends = [ratio(by[a], by[b])[1:] for a, b in pairs]
-    assert all(low < 1 < high for low, high in ends)
-
-
 def test_huffman_encoders() -> None:
     rows = table("huffman-encoders", "tables.csv").query("lift == 'flat'")
     by = rows.pivot(index=["quantizer", "task"], columns="encoder", values="ratio")
@@ -157,18 +146,3 @@ def test_position_coding() -> None:
     assert "{:.1f} % fewer bits per position than Golomb".format(*ten) in told
     assert "(95 % interval {1:.1f} to {2:.1f} %)".format(*ten) in told
     assert "{:.1f} % fewer with one ({:.1f} to {:.1f} %)".format(*one) in told
-
-
-def test_bandwidth_repeats_its_tables() -> None:
-    text = (HOME / "bandwidth" / "README.md").read_text(encoding="utf-8")
-    part = text.partition("<!-- table: digits/claim -->")[2].partition("<!-- end -->")[0]
-    rows = {
-        line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:]
-        for line in part.splitlines()
-        if " | " in line
-    }
-    told = first("bandwidth")
-    deep, top = rows["DeepReduce, BF-P0, QSGD, relayed"], rows["Top-r 10 %, relayed"]
-    assert "{} times as fast as no compression at 100 Mbit/s, {} at 1".format(*deep) in told
-    assert f"and {deep[2]} at 10 Gbit/s" in told
-    assert f"is {top[0]} times as fast at 100 Mbit/s" in told and f"told ({top[1]})" in told

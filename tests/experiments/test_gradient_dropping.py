@@ -13,10 +13,9 @@ from experiments.common.scores import row_and_seed
 from fedsim import RunConfig
 from fedsim.runs.run import run
 from fedsim.tasks import get_task
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment
 
-__all__ = ["typed"]  # the fixture
 FIGURES = {
     "fig2": ["dense", "drop-90", "drop-99", "drop-99.9"],
     "fig4": ["dense", "drop-99", "local-99", "plain-dense", "plain-global-99", "plain-local-99"],

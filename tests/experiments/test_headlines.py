@@ -58,27 +58,6 @@ def test_the_character_lstm() -> None:
     assert f"SBC (2) ends {two} above it and SBC (3) {three}, with {bits} times fewer" in text
 
 
-def test_the_biases_are_under_half_of_what_sbc_3_loses() -> None:
-    metric = csv("sbc-table2/char_lstm/table2.csv").set_index("name")["metric"]
-    lost, regained = metric["sbc3"] - metric["baseline"], metric["sbc3"] - metric["sbc3_spared"]
-    assert regained / lost < 0.5
-    assert f"({regained:.2f} of the {lost:.2f} in perplexity" in readme("sbc-table2")
-    assert "too few biases sent are less than half" in said("docs/experiments.md")
-
-
-def test_three_hundred_iterations_of_words() -> None:
-    rows = csv("sbc-table2/word_lstm/table2.csv").set_index("name")
-    above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
-    told = readme("sbc-table2").replace("\n", " ")
-    fewer = f"{rows['ratio_content']['sbc1']:.0f} times fewer bits"
-    assert f"ends {above['sbc1']:.1f} % above the baseline with {fewer}" in told
-    assert f"level with the baseline ({-above['dropping']:.1f} % below)" in told
-    assert f"only begun**: {above['sbc2']:.0f} and {above['sbc3']:.0f} % above" in told
-    curves = csv("sbc-table2/word_lstm/curves.csv")
-    early = curves[curves["iteration"] <= 105].groupby("method")["metric"].mean()
-    assert early["SBC (1)"] < early["Baseline"]
-
-
 def test_sbc_2_against_the_baseline_on_lenet5() -> None:
     rows = csv("sbc-table2/mnist_lenet5/table2.csv").set_index("name")
     gain = 100 * (rows["metric"]["sbc2"] - rows["metric"]["baseline"])
@@ -124,20 +103,6 @@ def test_the_gap_of_two_kinds_of_sparsity_by_hand(phases: Any) -> None:
     assert (row["levels"], row["temporal_wins"], row["both_wins"]) == (1, 1, 1)
 
 
-def test_figures_5_to_8_bits_to_the_common_error() -> None:
-    experiment("sbc-curves")
-    budgets = experiment("sbc-curves").budgets
-    fewer = []
-    for task in ("fashion_lenet5", "digits"):
-        bits = budgets(csv(f"sbc-curves/{task}/curves.csv")).set_index("method")["up_bits"]
-        dropped = bits["Gradient dropping"] / bits["SBC (1)"]
-        fewer += [f"{dropped:.1f}", f"{bits['Baseline'] / bits['SBC (3)']:.0f}"]
-    text = readme("sbc-curves")
-    assert f"SBC (1) takes {fewer[0]} times fewer bits than gradient dropping" in text
-    digits = f"digits: {fewer[2]} and {fewer[3]}"
-    assert f"SBC (3) {fewer[1]} times fewer than the baseline; {digits}" in text
-
-
 def test_figure_3_total_sparsity_explains_errors() -> None:
     tables = [csv(f"sbc-matrix/{task}/diagonals.csv") for task in ("digits", "fashion_lenet5")]
     share = 100 * pd.concat(tables)["total"]
@@ -158,29 +123,6 @@ def test_which_encoder_is_the_smallest() -> None:
     count = f"{(best == 'RLH').sum()} of {len(best)} rows"
     assert f"smallest of the six in {count}" in readme("huffman-encoders")
     assert f"smallest in {count}" in said("docs/experiments.md")
-
-
-def test_vgg16_s_ratios_beside_the_papers() -> None:
-    rows = csv("huffman-encoders/tables.csv")
-    rows = rows[(rows["task"] == "cifar_vgg16") & (rows["lift"] == "flat")]
-    ratio = rows.set_index(["quantizer", "encoder"])["ratio"]
-    text = readme("huffman-encoders")
-    gajjala = experiment("huffman-encoders", "gajjala")
-    paper = {
-        row.quantizer: dict(zip(gajjala.COLUMNS, row.ratios, strict=True))
-        for row in gajjala.RATIOS
-        if row.model == "VGG16"
-    }
-    rd, tq = ("RLH x{:.0f} (there {}), SHS x{:.0f} ({})", "RLH is x{:.0f} ({}), SHS x{:.0f} ({})")
-    for said_, of in ((rd, "RD"), (tq, "TQ")):
-        pairs = [x for name in ("RLH", "SHS") for x in (ratio[of, name], paper[of][name])]
-        assert said_.format(*pairs) in text
-    assert round(ratio["RD", "Huffman"]) == round(ratio["RD", "SH"]) == 30 == paper["RD"]["SH"]
-    gaps = [ratio[of, "Elias, gaps"] for of in ("RD", "TQ")]
-    theirs = [paper[of]["Elias"] for of in ("RD", "TQ")]
-    assert "gaps* x{:.0f} and x{:.0f} beside x{} and x{}".format(*gaps, *theirs) in text
-    score = rows.groupby("quantizer")["baseline"].first()
-    assert f"a baseline of {100 * score.iloc[0]:.1f} %" in text
 
 
 def test_natural_compression_after_top_k() -> None:
@@ -207,20 +149,6 @@ def test_natural_compression_costs_no_accuracy() -> None:
         ]
         assert f"({ends[0]} against {ends[1]})" in text
     assert f"training loss is {-rows['loss_above_none']['cnat']:.3f} below none's" in text
-
-
-def test_natural_dithering_on_vgg11() -> None:
-    text = readme("cnat-convergence").replace("\n ", "")
-    rows = csv("cnat-convergence/cifar_vgg11/methods.csv").set_index("name")
-    ends = [
-        f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
-        for n in ("dnat", "dsta")
-    ]
-    above = rows["accuracy_percent"]["dnat"] - rows["accuracy_percent"]["dsta"]
-    assert f"it ends {above:.2f} points above D_sta ({ends[0]} against {ends[1]})" in text
-    losses = rows["loss_above_none"]
-    assert f"training losses are {losses['dnat'] - losses['dsta']:.3f} apart" in text
-    assert f"its training loss is {losses['cnat']:.3f} above none's there" in text
 
 
 def test_dithering_on_normal_entries() -> None:
@@ -258,43 +186,6 @@ def test_bf_p2_with_fit_poly_on_ncf() -> None:
     assert f"BF-P2 with Fit-Poly: {volume:.3f} of dense" in text
 
 
-def test_volumes_of_ncf() -> None:
-    ours = csv("ncf-movielens/table2.csv").set_index("name")["relative_volume"]["p0-qsgd"]
-    assert f"BF-P0 with QSGD {ours:.4f} where the paper prints 0.2063" in readme("ncf-movielens")
-    bits = csv("ncf-movielens/positions.csv").set_index("code")["position_bits_an_entry"]
-    runs = f"Run lengths take {bits['rle']:.3f} bits per entry"
-    bloom = f"the Bloom filter takes {bits['bloom(0.6)']:.3f}"
-    assert f"{runs} and lose nothing; {bloom}" in readme("ncf-movielens")
-    assert round(bits["bloom(0.6)"] / bits["rle"]) == 7
-    assert "a seventh of the Bloom filter's bits" in said("docs/experiments.md")
-
-
-def test_bloom_filters_on_resnet20() -> None:
-    text = readme("deepreduce")
-    rows = csv("deepreduce/cifar_resnet20/tables.csv").set_index("name")
-    at = {p: [rows["score"][f"topr-{p}-{e}"] for e in (0.001, 0.01, 0.1)] for p in ("p1", "p2")}
-    for scores in at.values():
-        assert f"| {', '.join(f'{score:.1f}' for score in scores)} %" in text
-    gains = [b - a for a, b in zip(at["p1"], at["p2"], strict=True)]
-    said_ = f"by {gains[1]:.0f} and {gains[2]:.0f} points; at 0.001 the {gains[0]:.0f} points"
-    assert said_ in text
-    curve = csv("deepreduce/cifar_resnet20/curves.csv").query("name == 'dense'")
-    before, last = curve["score"].iloc[-2:]
-    assert f"ends at {last:.2f} % and was at {before:.2f} % fifty iterations before" in text
-    exact = [
-        "topr",
-        "topr-p2-0.001",
-        "rle",
-        "fit-poly",
-        "fit-dexp",
-        "qsgd",
-        "p2-qsgd",
-        "skcompress",
-        "golomb",
-    ]
-    assert f"end at {range_of(rows['score'][exact], 1)} %" in text
-
-
 def test_the_least_volume_of_deepreduce() -> None:
     rows = csv("deepreduce/fashion_lenet5/tables.csv").set_index("name")["wire_percent"]
     mixed = [name for name in rows.index if "qsgd" in name and "p2" in name]
@@ -323,44 +214,6 @@ def test_figure_4_of_gradient_dropping() -> None:
     assert f"no dropping ends at {end['dense'].mean():.2f} %" in text
     seed0 = f"no dropping ends at {end['dense', 0]:.2f}, 99 % at {end['drop-99', 0]:.2f}"
     assert f"{seed0}, 99 % local at {end['local-99', 0]:.2f}" in text
-
-
-def test_the_encoders_at_full_size() -> None:
-    ratio = csv("huffman-encoders/gradients.csv").set_index(["task", "encoder"])["ratio"]
-    two = {
-        e: [f"{ratio[t, e]:.0f}" for t in ("vgg16", "lstm1500")]
-        for e in ("RLH", "SHS", "Elias, gaps")
-    }
-    text = readme("huffman-encoders")
-    assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
-    assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
-    assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text
-    assert f"x{ratio['resnet50', 'RLH']:.0f} with RLH where" in text
-
-
-def test_quickest_encoders_and_samples_at_full_size() -> None:
-    times = csv("huffman-encoders/gradients.csv").pivot(
-        index="task", columns="encoder", values="encode_ns"
-    )
-    six = times[["Huffman", "Elias", "RLE", "SH", "SHS", "RLH"]].idxmin(axis=1)
-    assert six.loc[["resnet20", "vgg16", "googlenet"]].eq("SH").all()
-    assert six.loc[["resnet50", "lstm1500"]].eq("RLH").all()
-    more = csv("huffman-encoders/samples.csv").groupby("sample")["extra_percent"]
-    assert (more.min().loc[[100, 1000]] > 1).all()
-
-
-def test_figure_6_and_the_link_of_gradient_dropping() -> None:
-    text, curves = readme("gradient-dropping"), csv("gradient-dropping/curves.csv")
-    there = curves[curves["accuracy_percent"] >= 96].groupby(["name", "seed"])["round"].min()
-    first, second = ("{}, {} and {}".format(*there[name]) for name in ("drop-99", "dense"))
-    said_ = f"96 % is first seen after {first} rounds of three seeds, without dropping after"
-    assert f"{said_} {second};" in text
-    ends = csv("gradient-dropping/tables.csv").set_index(["name", "seed"])["accuracy_percent"]
-    assert f"the end is {range_of(ends['drop-99'] - ends['dense'], 1)} points higher" in text
-    times = csv("gradient-dropping/times.csv").set_index("name")
-    own = times["link_ms"] - 0.25 * (times["link_ms"] - times["round_ms"] / 4)
-    ratios = own["dense"] / own[["drop-90", "drop-99", "drop-99.9"]]
-    assert "would be ×{:.2f}, ×{:.2f} and ×{:.2f}".format(*ratios) in text
 
 
 def test_where_masks_and_top_k_cross() -> None:

@@ -19,10 +19,8 @@ from compressors import (
     parse,
     text,
 )
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment, made_up
-
-__all__ = ["typed"]  # the fixture
 
 STRING = (0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 0)  # of the paper's Figure 1
 CODES = {

@@ -9,10 +9,8 @@ import pytest
 import torch
 
 from compressors import parse
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment, made_up
-
-__all__ = ["typed"]  # the fixture
 
 
 def test_steps_that_are_a_task_s_own() -> None:
@@ -103,22 +101,6 @@ def test_topk_cnat_smoke(typed: Typed) -> None:
     ratio = frame["content_percent"]
     # Positions cost about as much, values 9 bits in place of 32.
     assert ratio["topk-cnat-0.39"] < 0.55 * ratio["topk-0.39"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["cifar_resnet20", "char_lstm"])
-def test_topk_cnat_smoke_of_a_dear_task(typed: Typed, tmp_path: Path, task: str) -> None:
-    only = f"{task},topk-0.39,topk-cnat-0.39,sgd"
-    arguments = ("experiment", "topk-cnat", "--scale", "smoke", "--only", only, "--out", "out")
-    said = typed(*arguments, "--data", made_up(tmp_path / "data"))
-    assert said.code == 0, said.err
-    frame = pd.read_csv(Path("out", task, "tables.csv")).set_index("name")
-    assert set(frame["metric"]) == {"perplexity" if task == "char_lstm" else "accuracy"}
-    # Positions cost about as much, values 9 bits in place of 32; BatchNorm's are not of the method.
-    content = frame["content_percent"]
-    assert content["topk-cnat-0.39"] < 0.55 * content["topk-0.39"]
-    assert content["sgd"] == pytest.approx(100, abs=0.01)
-    assert Path("out", task, "tables.png").stat().st_size > 10_000
 
 
 def test_every_method_of_convergence_is_in_a_pair_and_in_a_panel() -> None:

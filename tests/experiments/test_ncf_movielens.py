@@ -10,11 +10,9 @@ import torch
 
 from compressors import parse
 from fedsim import Data
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment
 from tests.support.realdata import folder_with
-
-__all__ = ["typed"]  # the fixture
 
 
 @pytest.fixture(scope="module")

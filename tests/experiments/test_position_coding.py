@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 from fedsim.federation.draws import Batches
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment, made_up
-
-__all__ = ["typed"]  # the fixture
 
 
 @pytest.mark.slow

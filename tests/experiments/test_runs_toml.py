@@ -10,11 +10,9 @@ from fedsim.commands.experiment import SCALES, experiments
 from fedsim.settings.cellfile import CELLS_FILE, cells_digest, cells_from_toml
 from fedsim.settings.grids import Cell
 from tests.support.cases import cases
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
-
-__all__ = ["typed"]  # the fixture
 
 HOME = ROOT / "experiments"
 IN_PYTHON = "gradient-dropping"
@@ -245,8 +243,7 @@ DIGESTS = {
 @pytest.mark.parametrize(
     "file",
     cases(
-        {file: file for file in DIGESTS},
-        [file for file, row in DIGESTS.items() if row.cells < 100],
+        {file: file for file in DIGESTS}, [file for file, row in DIGESTS.items() if row.cells < 100]
     ),
 )
 def test_the_runs_of_committed_tables_have_the_digests_that_they_had(file: str) -> None:

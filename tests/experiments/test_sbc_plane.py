@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 
 from experiments.common import plane
-from tests.support.commands import Typed, files, typed
+from tests.support.commands import Typed, files
 from tests.support.experiments import experiment
-
-__all__ = ["typed"]  # the fixture
 
 
 @pytest.fixture(scope="module")
@@ -40,21 +38,6 @@ def grid(errors: list[list[float]]) -> pd.DataFrame:
             for j, error in enumerate(row)
         ]
     )
-
-
-def test_level_diagonals_explain_everything(explained: Any) -> None:
-    share = explained(grid([[0.1, 0.2, 0.4], [0.2, 0.4, 0.5], [0.4, 0.5, 0.9]]))
-    assert (share.along, share.total, share.eta, share.widest) == (0, 1, 1, 0)
-    assert share.temporal == pytest.approx(share.gradient) and share.total > share.temporal
-    assert share.temporal_slope == pytest.approx(share.gradient_slope) and share.decides
-
-
-def test_errors_that_follow_n_alone_are_no_diagonals(explained: Any) -> None:
-    share = explained(grid([[0.1] * 3, [0.2] * 3, [0.3] * 3]))
-    assert share.temporal == 1 and share.gradient < 0 and not share.decides
-    assert share.temporal_slope == pytest.approx(0.1)
-    assert share.gradient_slope == pytest.approx(0, abs=1e-12)
-    assert share.widest == pytest.approx(0.2)
 
 
 def test_the_statistic_by_hand(explained: Any) -> None:
@@ -105,28 +88,12 @@ def test_the_best_form_moves(matrix: Any) -> None:
     assert moved[1]["stale"] == pytest.approx((0.1 + 0.1 + 0.1) / 3)
 
 
-def test_a_tie_is_no_move(matrix: Any) -> None:
-    forms = experiment("sbc-matrix", "forms")
-    best = forms.best_forms(stages([[0.1, 0.3], [0.2, 0.4]], [[0.1, 0.2], [0.2, 0.4]]), 3)
-    assert best["temporal"].tolist() == [10, 10] and best["stale"].tolist() == [0.2, 0.2]
-
-
 def test_forms_compare_the_same_cells_at_all_stages(matrix: Any) -> None:
     """A cell that has had fewer rounds by the first stage is left out later too."""
     forms = experiment("sbc-matrix", "forms")
     errors = [[0.1, 0.3, 0.5], [0.2, 0.4, 0.6], [0.0, 0.0, 0.0]]
     frame = stages(errors, errors).assign(stage=lambda all_: all_["stage"] // 3)
     assert forms.best_forms(frame, 3)["temporal"].max() == 10
-
-
-def test_equal_errors_prove_nothing(explained: Any) -> None:
-    share = explained(grid([[0.5] * 3] * 3))
-    assert share.total == 0 and not share.decides
-
-
-def test_a_single_row_has_no_diagonals(explained: Any) -> None:
-    share = explained(grid([[0.1, 0.2, 0.3]]))
-    assert math.isnan(share.along) and math.isnan(share.total) and not share.decides
 
 
 def test_dense_cells_are_trained_once(square: Any) -> None:

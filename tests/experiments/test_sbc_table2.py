@@ -6,11 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.commands import Typed, files, typed
+from tests.support.commands import Typed, files
 from tests.support.experiments import experiment
 from tests.support.realdata import folder_with
-
-__all__ = ["typed"]  # the fixture
 
 ROW = "mnist_lenet5"
 NAMES = ["baseline", "dropping", "fedavg", "sbc1", "sbc2", "sbc3"]

@@ -5,16 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands.experiment import experiments
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.markdown import ROOT
 from tests.support.realdata import folder_with
 
-__all__ = ["typed"]  # the fixture
-NEEDS = {
-    "dropping-words": "wikitext-2",
-    "lora": "shakespeare",
-    "ncf-movielens": "ml-latest-small",
-}
+NEEDS = {"dropping-words": "wikitext-2", "lora": "shakespeare", "ncf-movielens": "ml-latest-small"}
 """Smoke runs that need a data set; all others run on what is always there."""
 READ = {
     "deepreduce", "gradient-dropping", "huffman-encoders", "cnat-variance", "topk-cnat",

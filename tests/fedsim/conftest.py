@@ -1,8 +1,15 @@
-"""What the tests of runs share: one Ray cluster, as a user would have it running."""
+"""What the tests of fedsim share: fixtures, and one Ray cluster, as if a user had it running."""
 
 from collections.abc import Iterator
 
 import pytest
+
+from tests.support.commands import no_page, typed
+from tests.support.realupdate import real
+from tests.support.runs import done, finished, make_task, not_tried
+from tests.support.together import together
+
+__all__ = ["done", "finished", "make_task", "no_page", "not_tried", "real", "together", "typed"]
 
 
 @pytest.fixture(scope="session")

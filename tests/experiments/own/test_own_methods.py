@@ -19,13 +19,11 @@ from compressors import CATALOGUE, Tensors, add_rows, compress, own_rows, parse,
 from fedsim import RunConfig, load
 from fedsim.settings.sentconfig import SentConfig
 from tests.compressors.write_golden import golden_text
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.contract import decodes_to_what_was_sent, same_seed_same_bytes
 from tests.support.examples import asked_of
 from tests.support.generators import updates
 from tests.support.ownmethods import FOLDER, NAMES
-
-__all__ = ["typed"]  # the fixture
 
 every_name = pytest.mark.parametrize("name", NAMES)
 

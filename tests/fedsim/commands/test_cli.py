@@ -11,9 +11,7 @@ import fedsim
 from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.commands.flags import FLAG_SETTINGS
 from fedsim.commands.output import print_document
-from tests.support.commands import SMALL, Typed, document, files, no_page, typed
-
-__all__ = ["no_page", "typed"]  # fixtures
+from tests.support.commands import SMALL, Typed, document, files
 
 CELL = {
     "task", "method", "temporal", "gradient", "seed", "clients", "iterations", "rounds",
@@ -148,14 +146,6 @@ def test_report_writes_it_all_again_and_leaves_an_altered_row(demo: Path, typed:
     assert {name: (demo / name).read_bytes() for name in before} == before
 
 
-def test_report_is_a_function_too(demo: Path, tmp_path: Path) -> None:
-    """It writes what the command writes."""
-    assert fedsim.report(demo, out=tmp_path, budget="1Mbit") == tmp_path / "report.html"
-    names = {file.name for file in demo.iterdir()} - {"cells", "sweep.toml"}
-    assert {file.name for file in tmp_path.iterdir()} == names
-    assert (tmp_path / "summary.csv").read_bytes() == (demo / "summary.csv").read_bytes()
-
-
 def test_report_table(demo: Path, typed: Typed, no_page: None) -> None:
     said = typed("report", demo)
     assert said.code == 0 and said.err == ""
@@ -182,13 +172,6 @@ def test_run_json(typed: Typed, no_page: None) -> None:
     assert changed <= {"summary.csv", "summary.parquet"}
 
 
-def test_the_columns_of_a_run(typed: Typed, no_page: None) -> None:
-    said = typed("run", "--iterations", "1", "--out", "out", "--columns", "metric,ratio_both")
-    assert said.out.splitlines()[2].split() == ["accuracy", "both"]
-    refused = typed("run", "--columns", "metric,speed")
-    assert refused.code == 2 and "--columns has speed: it may name label, " in refused.err
-
-
 def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
     printed = document(typed("run", "--iterations", "4", "--json").out)
     assert (printed["temporal"], printed["iterations"], printed["rounds"]) == (4, 4, 1)
@@ -207,20 +190,6 @@ def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
     again = typed("run", "--iterations", "20", "--evaluate-every", "2")
     assert [*Path("fedsim-results").iterdir()] == [former] and f"Results: {former}" in again.out
     assert (former / "summary.json").read_bytes() == summary  # it was done, and is not run again
-
-
-@pytest.mark.slow
-def test_settings_from_a_file_and_flags_over_it(typed: Typed, no_page: None) -> None:
-    Path("run.toml").write_text("iterations = 20\ntemporal = 5\nclients = 2\n")
-    printed = document(
-        typed("run", "--config", "run.toml", "--clients", "3", "--out", "a", "--json").out
-    )
-    assert (printed["iterations"], printed["temporal"], printed["clients"]) == (20, 5, 3)
-    Path("sweep.toml").write_text("iterations = 20\ntemporal = [5, 10]\ngradient = 0.5\n")
-    arguments = ("--config", "sweep.toml", "--no-baseline", "--temporal", "4", "--out", "b")
-    said = typed("sweep", *arguments, "--json")
-    (cell,) = document(said.out)["cells"]
-    assert (cell["iterations"], cell["temporal"], cell["gradient"]) == (20, 4, 0.5)
 
 
 @pytest.mark.slow

@@ -9,9 +9,7 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from compressors import compress, parse
-from tests.support.commands import Typed, files, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed, files
 
 METHOD = "topk(0.05) | float32 | golomb"
 FIELDS = {
@@ -106,15 +104,6 @@ def test_several_tensors(ending: str, method: str, update: np.ndarray, typed: Ty
     packet, _ = compress(parse(method), {name: tensors[name] for name in order})
     assert Path("m.bin").read_bytes() == packet.payload
     assert all(torch.equal(found[name], packet.sent[name].decoded) for name in order)
-
-
-def test_the_ending_of_the_output_is_its_format(update: np.ndarray, typed: Typed) -> None:
-    typed("compress", "raw", "update.npy", "-o", "m.bin")
-    for out in ("d.npy", "d.pt", "d.safetensors"):
-        assert typed("decompress", "raw", "m.bin", "--like", "update.npy", "-o", out).code == 0
-    assert (np.load("d.npy") == update).all()
-    assert (torch.load("d.pt", weights_only=True).numpy() == update).all()  # no name, no dict
-    assert (load_file("d.safetensors")["update"].numpy() == update).all()
 
 
 def test_other_types_are_converted_when_asked(update: np.ndarray, typed: Typed) -> None:

@@ -13,10 +13,8 @@ from fedsim.commands.cli import parser
 from fedsim.results.schema import write_run
 from fedsim.runs import lock
 from fedsim.runs.app import config_of
-from tests.support.commands import Typed, no_page, typed
+from tests.support.commands import Typed
 from tests.support.runs import small
-
-__all__ = ["no_page", "typed"]  # the fixtures
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ from compressors import devicecheck
 from compressors.devicecheck import Step
 from fedsim.runs import machine
 from fedsim.runs.machine import LOOKS, MachinePart
-from tests.support.commands import Typed, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed
 
 NAMES = ("fedsim", "Python", "numpy", "torch", "numba", "flwr", "ray", "telemetry", "GPU",
          "triton", "C compiler", "compiled loops", "data sets", "disk", "cores",

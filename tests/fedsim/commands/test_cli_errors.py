@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands import cli, theory
-from tests.support.commands import SMALL, Typed, files, no_page, refused, typed
+from tests.support.commands import SMALL, Typed, files, no_page, refused
 from tests.support.runs import run_module
 
-__all__ = ["typed"]  # the fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 
@@ -67,10 +66,7 @@ SWEEP = {
     "--seed 3": ("--seed", ["did you mean --seeds?"]),
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }
-RUN = {
-    "--seed -1": ("--seed", ["-1", "from 0 to 2^63 - 1"]),
-    "--seed x": ("--seed", ["'x'"]),
-}
+RUN = {"--seed -1": ("--seed", ["-1", "from 0 to 2^63 - 1"]), "--seed x": ("--seed", ["'x'"])}
 DEPLOY = {
     "--deadline 3s": ("--deadline", ["`fedsim run` takes --deadline, and this command does not"]),
     "--strategy fedbuff": ("--strategy", ["'fedbuff'", "links of a deployment are real"]),

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import SMALL, Typed, files, no_page, refused, typed
+from tests.support.commands import SMALL, Typed, files, no_page, refused
 
-__all__ = ["typed"]  # the fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 

@@ -9,9 +9,7 @@ from compressors import ROWS
 from fedsim.commands import listing
 from fedsim.commands.listing import CODER_KINDS
 from strategies.algorithms import ALGORITHMS
-from tests.support.commands import Typed, document, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed, document
 
 LISTED = {
     "tasks": ("task", {"digits", "mnist_lenet5", "fashion_lenet5"}),

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands.show import FIGURES
-from tests.support.commands import Typed, lacking, typed
+from tests.support.commands import Typed, lacking
 from tests.support.sweepmaker import make_sweep
-
-__all__ = ["typed"]  # the fixture
 
 
 @pytest.mark.parametrize("figure", FIGURES)

@@ -4,9 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.support.commands import Typed, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed
 
 _COMPLETE = """
 source /dev/stdin

@@ -9,9 +9,7 @@ from rich.console import Console
 
 from fedsim.commands.cli import main
 from fedsim.show.layout import Column, terminal_table
-from tests.support.runs import finished
 
-__all__ = ["finished"]  # the fixture
 CLEAR, SHOWN = "\x1b[2J", "\\x1b[2J"
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands.new import NEXT
-from tests.support.commands import Typed, refused, typed
+from tests.support.commands import Typed, refused
 
-__all__ = ["typed"]  # the fixture
 ROOT = Path(__file__).parents[3]
 ONE_FILE = tuple(kind for kind in NEXT if kind != "app")
 

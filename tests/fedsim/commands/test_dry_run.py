@@ -9,9 +9,7 @@ import pytest
 from compressors import State, decompress
 from fedsim import RunConfig, run
 from fedsim.runs.estimates import Trials
-from tests.support.commands import SMALL, Typed, document, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import SMALL, Typed, document
 
 
 def test_messages_are_as_long_as_in_the_run(tmp_path: Path) -> None:

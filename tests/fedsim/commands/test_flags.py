@@ -8,9 +8,7 @@ from fedsim.commands.cli import COMMANDS
 from fedsim.commands.flags import MAIN
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.strategies import FLAGS
-from tests.support.commands import Typed, lacking, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed, lacking
 
 RUN = (
     "ask", "availability", "batch-size", "budget-of", "buffer-size", "buffers", "catch-up",

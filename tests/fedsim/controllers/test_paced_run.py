@@ -14,10 +14,8 @@ from fedsim.network.pricing import SECONDS
 from fedsim.results.schema import read_summary
 from fedsim.settings.controllers import ClientObservation, parse_controller
 from fedsim.settings.controllers.links import Pace
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import give_links, table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 COMPUTE = [0.5, 0.75, 4.0, 0.125]
 N = [4, 2, 1, 8]

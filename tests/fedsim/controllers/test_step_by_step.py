@@ -210,11 +210,7 @@ HALF = {"n": 2, "p": 0.5}
         (
             "delay_first",
             {"iterations": 2000},
-            [
-                (0, 100, 0.125),
-                (980, 20, 0.025),
-                (1000, 1, 0.00125),
-            ],
+            [(0, 100, 0.125), (980, 20, 0.025), (1000, 1, 0.00125)],
         ),
         ("delay_first", {"n": 1, "p": 1.0}, [(0, 1, 1.0), (50, 1, 1.0)]),
         # 8 / 3 iterations are 3, of which the messages would be more than dense.

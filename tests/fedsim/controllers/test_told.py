@@ -28,10 +28,8 @@ from fedsim.settings.controllers import (
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS
 from strategies import RoundTraffic
 from strategies.channel.traffic import Uplink
-from tests.support.runs import make_task, not_tried
+from tests.support.runs import not_tried
 from tests.support.threes import threes
-
-__all__ = ["make_task", "not_tried"]  # the fixtures
 
 METHOD = "ef(topk({p}) | float32 | bitmap)"
 

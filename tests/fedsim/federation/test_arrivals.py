@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, run
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import give_links, last, table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 NETWORK = "server_up=24bit, server_down=22bit, compute=1s"
 

@@ -36,10 +36,7 @@ from strategies.algorithms.fedbabu import Freeze
 from strategies.algorithms.fedprox import pull
 from strategies.algorithms.scaffold import Correction
 from tests.support.models import normed
-from tests.support.runs import make_task
 from tests.support.tape import TapeRecorder
-
-__all__ = ["make_task"]  # the fixture
 
 HooksOf = Callable[[int, State], tuple[Any, ...]]
 

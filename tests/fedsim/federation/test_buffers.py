@@ -17,9 +17,7 @@ from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
 from tests.support.asyncruns import NETWORK
 from tests.support.models import normed
-from tests.support.runs import Memories, clients, make_task, payloads, rounds
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import Memories, clients, payloads, rounds
 
 MakeTask = Callable[..., Task]
 

@@ -18,9 +18,7 @@ from fedsim.federation.client_memory import InProcess, MemorySnapshot, read_snap
 from fedsim.federation.slots import NAME, SlotFile
 from fedsim.runs import checkpoint
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import Memories, assert_same, make_task, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import Memories, assert_same, small
 
 SOME = {"clients": 6, "cohort": 3, "downlink": "sbc(0.1)", "iterations": 30}
 PLACES: dict[str, Any] = {"ram": "1GiB", "both": "600kB", "file": 1}

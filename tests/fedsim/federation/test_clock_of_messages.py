@@ -13,10 +13,8 @@ import pytest
 from fedsim import RunConfig, run
 from fedsim.settings.controllers import CONTROLLERS, ListedController
 from tests.support.models import normed
-from tests.support.runs import make_task, payloads
+from tests.support.runs import payloads
 from tests.support.threes import table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 TOPK = "topk({p}) | float32 | bitmap"
 """One entry of three: 4 bytes of header and bitmap, and 4 of the value."""

@@ -10,10 +10,8 @@ from fedsim import RunConfig, run
 from fedsim.network import Clock, Exchange, parse
 from fedsim.network.cohorts import ClientDropout, Leaves, Rules
 from fedsim.network.pricing import SECONDS
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import give_links, last, table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 LEAVES: dict[int, dict[int, Leaves]] = {2: {0: "before"}, 3: {1: "after"}, 5: {2: "before"}}
 GONE = {"before": "dropped out before training", "after": "dropped out after training"}

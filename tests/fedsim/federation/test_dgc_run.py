@@ -9,9 +9,6 @@ from fedsim import RunConfig, Training
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.methods import resolve
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 
 def test_the_fraction_is_known() -> None:

@@ -18,9 +18,7 @@ from fedsim.runs.sweep import shared_digest
 from fedsim.show.times import priced
 from strategies import DiLoCo, RoundInfo, Uplink
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import clients, make_task, model, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import clients, model, small
 
 TARGETS = torch.tensor([[16.0, 32.0], [0.0, 0.0]])
 HAND = [(6.0, 0.0), (6.0, 15.0), (7.8125, 15.0), (7.8125, 15.90625)]

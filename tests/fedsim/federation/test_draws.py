@@ -15,9 +15,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import cross_entropy
 from tests.support.cases import cases
-from tests.support.runs import assert_same, make_task, model
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same, model
 
 
 class Functional(nn.Module):

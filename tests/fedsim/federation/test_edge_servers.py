@@ -13,10 +13,8 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.results.schema import read_summary
 from fedsim.show.times import priced
-from tests.support.runs import assert_same, clients, make_task, small
+from tests.support.runs import assert_same, clients, small
 from tests.support.threes import MODEL, give_links, last, table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 TARGETS = (8.0, 16.0, 24.0, 80.0)
 TREE = "compute=1s, up=120bit, topology=tree(groups=2, up=60bit, down=40bit, latency=1s{})"

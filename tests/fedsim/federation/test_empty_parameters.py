@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.slots import SlotFile
-from tests.support.runs import assert_same, make_task, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same, small
 
 ODD = {
     "empty": torch.zeros(0).as_strided((0,), (0,)),

@@ -19,7 +19,6 @@ from tests.support.hanging import asks, given_up
 from tests.support.runs import (
     Memories,
     clients,
-    make_task,
     model,
     not_tried,
     payloads,
@@ -27,8 +26,6 @@ from tests.support.runs import (
     run_module,
     small,
 )
-
-__all__ = ["make_task"]  # the fixture
 
 Train = Callable[..., Any]
 MARINA = "marina(randk(0.1) | float32, 0.1)"

@@ -15,10 +15,8 @@ from fedsim.network import parse
 from fedsim.show.times import priced
 from strategies.algorithms import ALGORITHMS
 from tests.strategies.test_algorithms import NEEDS
-from tests.support.runs import clients, make_task, rounds
-from tests.support.together import Together, together
-
-__all__ = ["make_task", "together"]  # fixtures
+from tests.support.runs import clients, rounds
+from tests.support.together import Together
 
 FROZEN, TRAINED = 6 * 4 + 4, 4 * 3 + 3
 

@@ -14,9 +14,6 @@ from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
 from fedsim.settings.grids import SweepConfig
 from tests.support import replaying
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 GRADIENTS = {"strategy": "gradients", "method": "raw", "temporal": 1}
 LR_STEPS = ((3, 0.1), (7, 0.01))

@@ -8,9 +8,7 @@ from torch import Tensor, nn
 
 from fedsim import RunConfig
 from fedsim.federation import isolation
-from tests.support.runs import make_task
 
-__all__ = ["make_task"]  # the fixture
 NUMBERS = count()
 
 

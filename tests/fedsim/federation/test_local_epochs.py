@@ -14,10 +14,9 @@ from fedsim import RunConfig, Task, load, run
 from fedsim.network import parse as parse_network
 from fedsim.results.schema import read_summary
 from fedsim.show.times import priced
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import MODEL, give_links, last, table, threes
 
-__all__ = ["make_task"]  # the fixture
 NETWORK = "down=120bit, up=120bit, compute=1s"
 
 

@@ -16,10 +16,9 @@ from fedsim.results.labels import delay_symbol
 from fedsim.results.schema import read_summary
 from fedsim.runs.verify.verify import verify
 from fedsim.show.times import priced
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import MODEL, give_links, last, table, threes
 
-__all__ = ["make_task"]  # the fixture
 NETWORK = "down=120bit, up=120bit, compute=1s"
 
 
@@ -72,13 +71,7 @@ def test_fednova_weighs_by_the_iterations_of_each(
 
 @pytest.mark.parametrize(
     ("seconds", "compute", "n"),
-    [
-        (0.3, 0.1, 3),
-        (1.0, 1 / 3, 3),
-        (0.1, 5.0, 1),
-        (7.0, 2.0, 3),
-        (0.7, 0.1, 7),
-    ],
+    [(0.3, 0.1, 3), (1.0, 1 / 3, 3), (0.1, 5.0, 1), (7.0, 2.0, 3), (0.7, 0.1, 7)],
 )
 def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: float, n: int) -> None:
     assert timed_steps(seconds, [compute], 0) == n

@@ -14,9 +14,7 @@ from fedsim import load, run
 from strategies import Compressed
 from strategies.channel.framing import to_client, to_server
 from tests.support.linear import Pull, grid_of, modded_app, record
-from tests.support.runs import clients, finished, make_task, rounds, small
-
-__all__ = ["finished", "make_task"]  # fixtures
+from tests.support.runs import clients, rounds, small
 
 
 def test_messages_hold_payloads_and_their_framing(tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from fedsim.engines import local
 from fedsim.federation.trainer import Trainer
 from strategies.channel.payload import KEY, put
 from tests.support.hanging import asks, given_up
-from tests.support.runs import Memories, clients, make_task, rounds, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import Memories, clients, rounds, small
 
 BAD = 1  # the client of these tests
 
@@ -92,12 +90,7 @@ def late_run(
     """Three rounds of three clients; the bad client's first upload comes in the second."""
     task = make_task(iterations=12)
     config = RunConfig.of(
-        task=task.name,
-        method=method,
-        temporal=4,
-        min_replies=2,
-        momentum=0.0,
-        keep_payloads=True,
+        task=task.name, method=method, temporal=4, min_replies=2, momentum=0.0, keep_payloads=True
     )
     given_up(monkeypatch, lambda message: asks(message, BAD, 1))
     memories = Memories(monkeypatch)

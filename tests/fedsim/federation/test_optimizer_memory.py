@@ -15,9 +15,7 @@ from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, distance, make_task, steps
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same, distance, steps
 
 
 class Counting(Optimizer):

@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig
-from fedsim.federation.orders import (
-    Work,
-    from_payload,
-    round_p,
-    to_payload,
-    uplink_at,
-)
+from fedsim.federation.orders import Work, from_payload, round_p, to_payload, uplink_at
 from fedsim.settings.methods import resolve
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 
 @pytest.mark.parametrize(

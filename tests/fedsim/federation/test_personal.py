@@ -48,25 +48,6 @@ def heads(memories: Memories) -> dict[int, State]:
     }
 
 
-@pytest.mark.parametrize("strategy", ["fedper", "fedrep(head_steps=6)"])
-def test_a_run_is_scored_with_each_client_s_own_layers(
-    strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mean over those that took part, on the test set and on each one's own samples."""
-    memories = Memories(monkeypatch)
-    config = small(**EACH, strategy=strategy, evaluate_clients=0.2, partition="shards(1)")
-    result = run(config, callbacks=[memories])
-    models = {c: {**result.model, **own} for c, own in heads(memories).items()}
-    assert 2 <= len(models) <= 3
-    on_test = [accuracy(config, model) for model in models.values()]
-    kept = ClientData.of(config).kept_out
-    assert kept is not None
-    on_own = [accuracy(config, model, kept[c]) for c, model in models.items()]
-    assert result.summary["metric"] == pytest.approx(fmean(on_test))
-    assert result.summary["client_metric_mean"] == pytest.approx(fmean(on_own))
-    assert result.summary["client_metric_mean"] > result.summary["metric"], "each knows few digits"
-
-
 def test_fedbabu_s_head_is_never_trained_and_scored_after_fine_tuning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,10 +12,9 @@ from fedsim.federation import device as room
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import products
 from fedsim.federation.trainer import Trainer
-from tests.support.runs import make_task, not_tried
-from tests.support.together import Together, together
+from tests.support.runs import not_tried
+from tests.support.together import Together
 
-__all__ = ["make_task", "not_tried", "together"]  # fixtures
 WHOLE, UPPER = ("highest", False), ("high", True)
 
 

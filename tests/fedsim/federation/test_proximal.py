@@ -13,9 +13,7 @@ from fedsim.federation.trainer import Trainer, build_model
 from strategies import Client, ClientUpdate, FedProx, chain
 from strategies.algorithms.base import PLAIN
 from strategies.algorithms.fedprox import pull
-from tests.support.runs import distance, make_task
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import distance
 
 
 @pytest.mark.parametrize("mu", [0.5, 3.0])

@@ -13,9 +13,7 @@ from torch.optim import SGD
 from compressors import Raw, parse
 from fedsim import Data, RunConfig, run
 from strategies import Scaffold, build
-from tests.support.runs import Memories, make_task, rounds, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import Memories, rounds, small
 
 
 class Number(nn.Module):

@@ -8,9 +8,7 @@ from safetensors.torch import load_file
 from fedsim import RunConfig, run
 from fedsim.federation.ledger import digest_of_model
 from tests.support.models import normed
-from tests.support.runs import make_task, rounds
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import rounds
 
 
 def test_the_last_row_has_the_digest_of_the_model(make_task: Any, tmp_path: Path) -> None:

@@ -13,9 +13,6 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 
 def normed() -> nn.Module:

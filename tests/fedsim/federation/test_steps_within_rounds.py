@@ -8,11 +8,8 @@ from torch.optim import SGD, Adam
 
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import lr_factor
-from tests.support.runs import make_task
 from tests.support.threes import last, threes
-from tests.support.together import Together, together
-
-__all__ = ["make_task", "together"]  # fixtures
+from tests.support.together import Together
 
 
 def test_factors_by_the_iteration(make_task: Any) -> None:

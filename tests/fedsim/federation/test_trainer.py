@@ -20,9 +20,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import Trainer, build_model
 from strategies import TrainJob, TrainResult
-from tests.support.runs import distance, make_task, small, steps
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import distance, small, steps
 
 
 def plain(config: RunConfig, client: int, iterations: int, reset: int | None = None) -> nn.Module:

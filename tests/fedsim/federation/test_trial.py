@@ -19,10 +19,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.tasks import Dropout
 from strategies import ClientEnd
 from tests.support.models import normed
-from tests.support.runs import make_task
 from tests.support.tape import TapeRecorder
-
-__all__ = ["make_task"]  # the fixture
 
 FULL = (
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB "

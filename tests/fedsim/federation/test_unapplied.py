@@ -55,12 +55,6 @@ def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_p
     assert (summary["lost"] > 2) == is_lost and summary["held"] <= 3
 
 
-def test_what_is_late_is_held_and_returned(tmp_path: Path) -> None:
-    """With a residual nothing is lost."""
-    summary = run(small(**always_late(tmp_path / "in", method="ef(raw)")), tmp_path / "run").summary
-    assert summary["lost"] == 0 and summary["held"] == 3
-
-
 def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
     """Of the mean over four clients, from the memory that the run keeps."""
     summary = run(small(method="sbc(0.1)", keep_checkpoint=True), tmp_path).summary
@@ -95,17 +89,6 @@ def test_what_is_held_is_what_will_be_sent(
             total[tensor] = total.get(tensor, torch.zeros(())) + x.double()
     norm = sum(float((x / 4).square().sum()) for x in total.values()) ** 0.5
     assert summary["held_norm"] == pytest.approx(norm) and (norm > 0) == holds
-
-
-def test_all_that_went_back_is_told_with_the_next_reply_that_is_used(tmp_path: Path) -> None:
-    """Half of the replies drop out after training: each was returned, or is held at the end."""
-    settings = {"method": "sbc(0.05)", "dropout": "after=0.5", "iterations": 24, "temporal": 1}
-    summary = run(small(**settings), tmp_path).summary
-    told = clients(tmp_path)
-    used = told[told["failures"] == 0].groupby("client")["round"].max()
-    seen = told[told["failures"] > 0]
-    counted = (seen["round"] < seen["client"].map(used)).sum()
-    assert summary["returned"] == counted > 20 and summary["lost"] == 0
 
 
 def test_what_is_raw_at_one_sends_what_waited() -> None:

@@ -10,9 +10,6 @@ from torch.optim import SGD, Adagrad, AdamW, SparseAdam
 from fedsim import Data, RunConfig, Training, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 GRADIENTS: list[dict[str, Any]] = [
     {"strategy": "gradients", "method": "raw"},
@@ -80,7 +77,7 @@ def test_sums_that_adagrad_begins_with(settings: dict[str, Any], make_task: Any)
     task = make_task(
         optimizer=lambda parameters: Adagrad(
             [{"params": [p], "initial_accumulator_value": 0.5} for p in parameters], lr=0.1
-        ),
+        )
     )
     one = {"task": task, "temporal": 1, "clients": 1, "method": "raw"}
     found, wanted = (run(RunConfig.of(**one | s), None, progress=False) for s in (settings, {}))

@@ -13,9 +13,7 @@ from fedsim.federation import branches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import evenly_spread
 from tests.support.runs import small
-from tests.support.together import Together, together
-
-__all__ = ["together"]  # the fixture
+from tests.support.together import Together
 
 
 def test_clients_that_train_at_once_share_the_seconds(

@@ -12,9 +12,7 @@ from fedsim import RunConfig, run
 from fedsim.federation import server
 from fedsim.federation.evaluation import Score
 from fedsim.federation.trainer import Trainer, build_model
-from tests.support.runs import clients, make_task, not_tried, payloads, rounds, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import clients, not_tried, payloads, rounds, small
 
 
 @pytest.mark.parametrize("scores", [(0.9, 0.2, 0.7, 0.5), (0.1, 0.9, 0.3, 0.5)])

@@ -13,9 +13,8 @@ from compressors import ROWS, Packet, compress, decompress, parse, text
 from compressors.row import Row
 from fedsim import UsageError
 from fedsim.measure import inputs
-from tests.support.realupdate import COLUMNS, SOME, real
+from tests.support.realupdate import COLUMNS, SOME
 
-__all__ = ["real"]  # the fixture
 measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
 
 

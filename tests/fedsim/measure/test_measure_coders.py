@@ -1,6 +1,5 @@
 """``measure_coders``: the numbers against arithmetic of their own."""
 
-import importlib
 import math
 
 import pytest
@@ -9,10 +8,7 @@ from torch import Tensor
 
 from compressors import ROWS, Ans, BitWriter, Golomb, compress, parse
 from fedsim import UsageError, measure_coders
-from tests.support.realupdate import CODER_COLUMNS, real
-
-__all__ = ["real"]  # the fixture
-measuring = importlib.import_module("fedsim.measure.coders")  # the name means the function
+from tests.support.realupdate import CODER_COLUMNS
 
 
 def test_the_whole_catalogue_on_a_real_update(real: dict[str, Tensor]) -> None:
@@ -60,17 +56,6 @@ def test_symbols_are_those_of_the_method() -> None:
     assert row["bits"] == out.position
 
 
-def test_several_updates_are_added_up(real: dict[str, Tensor]) -> None:
-    other = {"w": torch.linspace(-1, 1, 5000)}
-    first, second, both = (
-        measure_coders(u, "raw32", repeat=1).iloc[0] for u in (real, other, [real, other])
-    )
-    for column in ("count", "bits"):
-        assert both[column] == first[column] + second[column]
-    bound = first["entropy_each"] * first["count"] + second["entropy_each"] * second["count"]
-    assert both["entropy_each"] == pytest.approx(bound / both["count"])
-
-
 def test_positions_of_a_memory_and_of_a_whole_update(real: dict[str, Tensor]) -> None:
     """The parts are found wherever a method has them."""
     for method in ("sbc(0.01)", "flat(topk(0.01) | float32)", "by_name('*', sbc(0.01))"):
@@ -90,14 +75,6 @@ def test_an_entropy_of_zero_and_a_coder_that_cannot(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Golomb, "write_positions", none)
     table = measure_coders(ones, "golomb; bitmap", repeat=1)
     assert list(table["error"]) == ["", "not today"] and math.isnan(table["bits"][1])
-
-
-def test_runs_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is not counted, then the median of as many as wanted."""
-    taken = iter([5.0, 1.0, 2.0, 9.0, 3.0, 1.0])
-    monkeypatch.setattr(measuring, "wall_time", lambda work: (work(), next(taken))[1])
-    row = measure_coders({"w": torch.arange(1000.0)}, "golomb", repeat=3).iloc[0]
-    assert (row["encode_ns_each"], row["decode_ns_each"]) == (2e8, 3e8)  # ten positions
 
 
 REFUSED = {

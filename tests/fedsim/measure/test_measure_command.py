@@ -12,10 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import fedsim
-from tests.support.commands import Typed, files, typed
-from tests.support.realupdate import CODER_COLUMNS, COLUMNS, SOME, real
+from tests.support.commands import Typed, files
+from tests.support.realupdate import CODER_COLUMNS, COLUMNS, SOME
 
-__all__ = ["real", "typed"]  # fixtures
 measuring = importlib.import_module("fedsim.measure.methods")  # the name means the function
 
 

@@ -18,10 +18,8 @@ from fedsim.network.pricing import SECONDS
 from fedsim.show.times import priced, times_over_bandwidths
 from strategies.channel import framing, server_end
 from strategies.channel.framing import Travel
-from tests.support.runs import clients, make_task, small
+from tests.support.runs import clients, small
 from tests.support.threes import MODEL, table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 NETWORK = "up=8bit, down=8bit, latency=1s, compute=3s, framing=on"
 

@@ -17,10 +17,8 @@ from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import ROUNDED, Rate
-from tests.support.runs import clients, make_task
+from tests.support.runs import clients
 from tests.support.threes import table, threes
-
-__all__ = ["make_task"]  # the fixture
 
 ON, OFF = 60.0, 20.0
 SHARE = ON / (ON + OFF)

@@ -38,12 +38,7 @@ from fedsim.network.rates import Rate
 from fedsim.network.spec import Links, NetworkSpec, parse
 
 ROUNDS = pd.DataFrame(
-    {
-        "round": [1, 2],
-        "local_iterations": [2, 4],
-        "clients": [2, 1],
-        "train_seconds": [4.0, 6.0],
-    }
+    {"round": [1, 2], "local_iterations": [2, 4], "clients": [2, 1], "train_seconds": [4.0, 6.0]}
 )
 CLIENTS = pd.DataFrame(
     [
@@ -249,12 +244,7 @@ class Traced(NetworkSpec):
 def test_a_round_begins_where_the_one_before_has_ended() -> None:
     """100 bits a round: 10 s, 10 s, and from 20 s on 50 bits by 25 s and 50 in 10 s."""
     rounds = pd.DataFrame(
-        {
-            "round": [1, 2, 3],
-            "local_iterations": 1,
-            "clients": 1,
-            "train_seconds": 1.0,
-        }
+        {"round": [1, 2, 3], "local_iterations": 1, "clients": 1, "train_seconds": 1.0}
     )
     clients = pd.DataFrame(
         [(number, 0, 60, 100, 0, 0) for number in (1, 2, 3)], columns=PRICED_COLUMNS

@@ -10,10 +10,8 @@ from fedsim.results.aliases import COLUMN_HEADINGS, column_of, named_columns
 from fedsim.results.schema import COLUMNS
 from fedsim.show.export import paper_table
 from fedsim.show.tables import summary_texts
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.sweepmaker import make_cell, make_sweep, runs_of
-
-__all__ = ["typed"]  # the fixture
 
 TYPED = ["n", "p", "accuracy", "up", "ratio-both", "vs dense"]
 NAMED = ["temporal", "gradient", "metric", "up_wire_bits", "ratio_both", "difference"]

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.results.result_list import results_in
-from tests.support.commands import Typed, document, refused, typed
+from tests.support.commands import Typed, document, refused
 
-__all__ = ["typed"]  # the fixture
 KEPT = Path(__file__).parents[2] / "kept" / "0.1.0"
 
 

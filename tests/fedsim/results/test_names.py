@@ -6,29 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import plot
-from fedsim.results.labels import methods_of, of_method, several
+from fedsim.results.labels import methods_of, of_method
 from fedsim.results.load import Results, load_results
 from fedsim.runs.run import run
-from fedsim.runs.sweep import summarize
-from fedsim.show.planes import plane, planes
-from fedsim.show.tables import summary_texts
+from fedsim.show.planes import plane
 from tests.support.runs import small
-from tests.support.sweepmaker import make_cell, make_run, runs_of
+from tests.support.sweepmaker import make_cell, runs_of
 
 
 def told(results: Results) -> set[str]:
     return set(results.runs["label"])
-
-
-def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
-    run(small(method="qsgd(1)"), tmp_path)
-    results = load_results(tmp_path)
-    assert results.runs["method"].item() == "per_tensor(dither(1))"
-    assert told(results) == set(results.rounds["label"]) == {"qsgd(1)"}
-    assert plot.curves(results.rounds).figure.get_suptitle() == "digits: qsgd(1)"
-    summarize(tmp_path)
-    assert "digits: qsgd(1)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -52,18 +39,6 @@ def test_published_methods_go_by_their_names_and_others_by_their_text(
     assert runs_of([cell])["label"].item() == label
 
 
-def test_a_name_of_several_methods_or_settings_says_which() -> None:
-    cells = [
-        make_cell(1, 0.1, 0.9, method=method, typed=method, name="mine", variant=variant)
-        for method, variant in (("a", ""), ("b", "lr = 1"))
-    ]
-    # The dense cell of a named sweep is the reference.
-    dense = make_cell(1, 1, 0.9, typed="sbc", name="mine", variant="")
-    labels = runs_of([*cells, dense])["label"].tolist()
-    assert labels == ["mine (a)", "mine (b, lr = 1)", "dense"]
-    assert runs_of(cells[1:])["label"].tolist() == ["mine"]
-
-
 def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
     run(small(method=" qsgd(1)", label="mine"), tmp_path)
     settings = tomllib.loads((tmp_path / "config.toml").read_text())
@@ -73,27 +48,6 @@ def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
     assert told(load_results(tmp_path)) == {"mine"}
     (tmp_path / "config.toml").unlink()  # and with it the name
     assert told(load_results(tmp_path)) == {"qsgd(1)"}
-
-
-def test_raw_at_longer_delays_is_not_the_reference() -> None:
-    """FedAvg: a method beside one without p, and the line p = 1 of one that ends there."""
-    ef_sign, at = "ef(per_tensor(l1_sign))", (1, 10)
-    raw = [make_cell(n, 1, 0.9 - n / 100) for n in at]
-    signs = [make_cell(n, 1, 0.7, method=ef_sign) for n in (10, 25)]
-    runs = runs_of([*raw, *signs])
-    assert runs["label"].tolist() == ["dense", "raw", "ef_sign", "ef_sign"]
-    assert methods_of(runs) == ["ef_sign", "raw"] and several(runs)
-    assert [texts[0] for texts, _ in summary_texts(runs)[1]] == [
-        "dense",
-        "ef_sign",
-        "ef_sign",
-        "raw",
-    ]
-    grids = planes(runs)
-    assert grids["ef_sign"].values.tolist() == [[0.7], [0.7]]
-    assert grids["raw"].values.tolist() == [[0.89], [0.8]]
-    plane_of_sbc = runs_of([*raw, make_cell(10, 0.1, 0.6)])
-    assert methods_of(plane_of_sbc) == ["sbc({p})"] and not several(plane_of_sbc)
 
 
 @pytest.mark.parametrize(
@@ -116,15 +70,6 @@ def test_the_reference_is_on_no_grid_but_its_own(
     assert plane(of_method(runs, label)).dense == 0.95
     sbc = plane(runs_of([make_cell(1, 1, 0.95), make_cell(1, 0.1, 0.7)]))
     assert sbc.dense is None and sbc.values.tolist() == [[0.95, 0.7]]  # sbc is raw at p = 1
-
-
-def test_a_column_of_raw_cells_is_not_that_of_a_quantizer(tmp_path: Path) -> None:
-    form = "topk({p}) | cnat | golomb"
-    make_run(tmp_path / "cells" / "one", 10, 0.1, form=form)
-    make_run(tmp_path / "cells" / "two", 10, 1)
-    runs = load_results(tmp_path).runs
-    assert methods_of(runs) == [form, "raw"]
-    assert of_method(runs, form).index.tolist() == ["one"]
 
 
 def test_a_method_takes_the_dense_cells_of_its_delays() -> None:

@@ -14,10 +14,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.schema import clients_of
 from fedsim.show import plot
 from tests.support.cases import cases
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.sweepmaker import make_sweep
-
-__all__ = ["typed"]  # the fixture
 
 CELL = Path("cells") / "n10-p0.1-s0"
 Change = Callable[[Path], object]
@@ -144,10 +142,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "rounds' clients of texts": (rounds(clients="x"), "clients"),
     "rounds numbered by texts": (rounds(round="x"), "round"),
     "layers a folder": (folder("layers.parquet"), "layers.parquet"),
-    "layers sent of texts": (
-        table("layers.parquet", lambda t: t.assign(sent="all")),
-        "sent",
-    ),
+    "layers sent of texts": (table("layers.parquet", lambda t: t.assign(sent="all")), "sent"),
     "layers without tensors": (
         table("layers.parquet", lambda t: t.drop(columns="tensor")),
         "tensor",

@@ -1,6 +1,5 @@
 """Results on disk: whole files or none, loading, the summary."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.files import replacing, write_bytes, write_json, write_parquet, write_text
 from fedsim.results.labels import FACTS
 from fedsim.results.load import load_results
-from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
+from fedsim.results.schema import COLUMNS, KEYS
 from fedsim.results.values import REACHED
 from tests.support.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
 
@@ -116,17 +115,6 @@ def test_a_summary_is_the_sum_of_its_rounds(tmp_path: Path) -> None:
     assert run["ratio_content"] == 32 * PARAMETERS * ITERATIONS / run["up_content_bits"]
 
 
-def test_a_failed_run_has_no_rounds(tmp_path: Path) -> None:
-    make_sweep(tmp_path, (10,), (0.1,), failed=[(10, 0.1)])
-    results = load_results(tmp_path)
-    failed = results.runs.loc["n10-p0.1-s0"]
-    assert failed["status"] == "failed" and "not finite" in failed["error"]
-    assert np.isnan(failed["metric"])
-    assert set(results.rounds["run"]) == {"n1-p1-s0"}
-    make_run(tmp_path / "alone", failed=True)
-    assert len(load_results(tmp_path / "alone").rounds) == 0
-
-
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         load_results(tmp_path / "nowhere")
@@ -163,15 +151,6 @@ def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
         f"Results({str(tmp_path)!r}: digits, dense, sbc; runs 2 rows, 1 unfinished, rounds 400, "
         "layers 400)"
     )
-
-
-def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
-    done = make_run(tmp_path / "a")
-    failed = make_run(tmp_path / "b", failed=True)
-    write_summary(tmp_path, [done, failed])
-    assert frame([done])["clients"].dtype == "int64"
-    with (tmp_path / "summary.csv").open(newline="") as file:
-        assert [row["clients"] for row in csv.DictReader(file)] == ["4", ""]
 
 
 def test_no_folder() -> None:

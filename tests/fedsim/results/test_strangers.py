@@ -20,10 +20,8 @@ from fedsim import UsageError, load
 from fedsim.ground.strangers import check_file, table_of
 from fedsim.results.neutral import csv_text
 from fedsim.show.markup import latex
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.sweepmaker import make_sweep
-
-__all__ = ["typed"]  # a fixture
 
 CELL = Path("cells") / "n10-p0.1-s0"
 
@@ -204,12 +202,7 @@ def test_a_command_that_goes_on_there_refuses_it(
 def test_a_table_is_read_as_before() -> None:
     """Texts, whole numbers, numbers and truths; missing ones too."""
     table = pd.DataFrame(
-        {
-            "round": [1, 2],
-            "loss": [0.5, np.nan],
-            "why": ["a", None],
-            "done": [True, False],
-        }
+        {"round": [1, 2], "loss": [0.5, np.nan], "why": ["a", None], "done": [True, False]}
     )
     sink = pa.BufferOutputStream()
     table.to_parquet(sink)

@@ -155,15 +155,3 @@ def test_a_reference_of_other_settings_is_not_drawn_as_the_methods_own(tmp_path:
     assert of_method(results.runs, "sbc (lr = 0.5)").index.tolist() == ["n10-p0.1-s0"]
     cells = [cell.method for cell in pareto_points(results.runs)["cell"]]
     assert cells == ["dense", "sbc (lr = 0.5)"]
-
-
-def test_one_folder_tells_runs_apart_by_the_names_that_they_were_given(tmp_path: Path) -> None:
-    """Of two with the same settings one counts; a list may name both, and both can be asked."""
-    for name in ("short", "long"):
-        make_run(tmp_path / "cells" / name, 10, 0.1)
-    assert len(load_results(tmp_path).runs) == 1
-    for name in ("short", "long"):
-        say(tmp_path, f'label = "{name}"', name)
-    results = load_results(tmp_path)
-    assert sorted(results.runs.index) == ["long", "short"]
-    assert set(results.rounds["run"]) == {"long", "short"}

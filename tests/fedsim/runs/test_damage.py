@@ -13,9 +13,7 @@ from fedsim.runs import checkpoint
 from tests.fedsim.runs.test_resume import checkpoint as made
 from tests.support.commands import files
 from tests.support.interrupting import Stopped, recording, stop_after
-from tests.support.runs import assert_same, done, finished, small
-
-__all__ = ["done", "finished"]  # fixtures
+from tests.support.runs import assert_same, small
 
 
 def flip(file: Path) -> None:

@@ -14,12 +14,9 @@ from fedsim.commands.cli import SOME_FAILED
 from fedsim.ground import files
 from fedsim.ground.errors import RESUMES, RunFailed
 from fedsim.results.schema import read_summary
-from tests.support.cases import cases
-from tests.support.commands import Typed, no_page, typed
+from tests.support.commands import Typed
 from tests.support.interrupting import stop_after
-from tests.support.runs import assert_same, parts, small
-
-__all__ = ["no_page", "typed"]  # fixtures
+from tests.support.runs import assert_same, small
 
 SAID = "cannot be written ({}); once it can be, the same command resumes"
 
@@ -38,32 +35,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         monkeypatch.setattr(files.os, "replace", refusing)
 
     return make
-
-
-WRITTEN = (
-    "config.toml",
-    "round-00003",
-    "checkpoint-00000003",
-    "model.safetensors",
-    "clients.parquet",
-    "final",
-    "summary.json",
-)
-
-
-@pytest.mark.parametrize("name", cases({n: n for n in WRITTEN}, quick=["checkpoint-00000003"]))
-def test_a_full_disk_names_the_folder_and_the_command_goes_on(
-    name: str, full: Callable[[str], None], tmp_path: Path
-) -> None:
-    config, out = small(checkpoint_every=1, keep_payloads=True), tmp_path / "out"
-    full(name)
-    with pytest.raises(RunFailed) as told:
-        run(config, out)
-    assert str(told.value) == f"{out} {SAID.format('No space left on device')}"
-    full("")
-    assert run(config, out).summary["status"] == "done" and not parts(out)
-    run(config, tmp_path / "whole")
-    assert_same(tmp_path / "whole", out)
 
 
 def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path: Path) -> None:

@@ -15,11 +15,9 @@ from fedsim.runs.sweep import run_cells
 from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
-from tests.support.commands import files, no_page
+from tests.support.commands import files
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, small
-
-__all__ = ["no_page"]  # a fixture
 
 
 def sized(rounds: int, settings: dict[str, Any] | None = None, every: int = 2) -> Any:
@@ -118,8 +116,7 @@ def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
     before = files(tmp_path / "cells")
     with pytest.raises(UsageError, match="its memory was not kept"):
         run_cells(
-            [Cell("kept", long.but(seed=1, keep_checkpoint=True)), Cell("plain", long)],
-            tmp_path,
+            [Cell("kept", long.but(seed=1, keep_checkpoint=True)), Cell("plain", long)], tmp_path
         )
     assert files(tmp_path / "cells") == before
 

@@ -8,9 +8,7 @@ import pytest
 
 from fedsim import run
 from fedsim.settings import contents
-from tests.support.runs import done, finished, small
-
-__all__ = ["done", "finished"]  # fixtures
+from tests.support.runs import small
 
 
 def test_a_finished_run_is_not_run_again(done: Path) -> None:

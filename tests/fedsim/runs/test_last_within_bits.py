@@ -16,9 +16,7 @@ from fedsim.runs.callbacks import CsvWriter
 from fedsim.runs.trackers.base import Tracker
 from fedsim.search.curves import curve_of
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, make_task, rounds, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same, rounds, small
 
 LINKS = "up=lognormal(50kbit,1.5), compute=uniform(1ms,9ms)"
 MARINA = {

@@ -16,9 +16,7 @@ from fedsim.search.search import search
 from fedsim.tasks.base import cross_entropy
 from tests.support.faults import told
 from tests.support.markdown import ROOT
-from tests.support.runs import assert_same, make_task
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same
 
 UNSHARE = ("unshare", "-m") if os.getuid() == 0 else ("unshare", "-Urm")
 

@@ -17,9 +17,7 @@ from fedsim.settings.grids import Cell
 from tests.fedsim.runs.test_lock import end, holder
 from tests.support.commands import files, no_page
 from tests.support.markdown import ROOT
-from tests.support.runs import make_task
 
-__all__ = ["make_task"]  # the fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 

@@ -25,9 +25,8 @@ from fedsim.runs.parallel import run_here
 from fedsim.runs.processes import run_beside
 from tests.support.commands import no_page
 from tests.support.killing import killed_once, killed_session
-from tests.support.runs import assert_same, make_task
+from tests.support.runs import assert_same
 
-__all__ = ["make_task"]  # the fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 

@@ -15,10 +15,8 @@ from fedsim.ground.compiling import COMPILING
 from fedsim.ground.units import bits
 from fedsim.runs import app
 from fedsim.runs.progress import Bars, Lines, Tally, reporter_of, short_rounds
-from tests.support.commands import SMALL, Typed, document, no_page, typed
+from tests.support.commands import SMALL, Typed, document, no_page
 from tests.support.runs import small
-
-__all__ = ["typed"]  # the fixture
 
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 

@@ -1,15 +1,12 @@
 """Folders and settings that ``run`` refuses before it trains, and runs that are done."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import SweepConfig, UsageError, run, sweep
 from fedsim.runs.sweep import run_cells
-from tests.support.runs import done, finished, small
-
-__all__ = ["done", "finished"]  # fixtures
+from tests.support.runs import small
 
 
 def test_a_folder_of_other_settings_is_refused(done: Path) -> None:
@@ -45,24 +42,6 @@ def test_a_corrupt_summary_is_refused(content: str, done: Path) -> None:
     (done / "summary.json").write_text(content)
     with pytest.raises(UsageError, match=r"(?s)summary\.json cannot be read.*run it again"):
         run(small(), done)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: SweepConfig.of(seed=7, gradient=0.1), ("seed is 7", "seeds")),
-        (
-            lambda: SweepConfig.of(temporal=float("inf"), gradient=0.1),
-            ("temporal is [inf]", "whole"),
-        ),
-        (lambda: RunConfig(downlink="sbc"), ("--downlink is 'sbc'", "'sbc(0.05)'")),
-        (lambda: RunConfig(method="ef(" * 5000), ("--method", "nested too deeply")),
-    ],
-)
-def test_settings_that_cannot_be_meant(make: Any, words: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError) as error:
-        make()
-    assert all(word in str(error.value) for word in words)
 
 
 @pytest.mark.parametrize("engine", ["ray", "flower"])

@@ -17,17 +17,7 @@ from fedsim.federation.trainer import build_model
 from fedsim.runs.run import on_actors
 from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
-from tests.support.runs import (
-    assert_same,
-    finished,
-    make_task,
-    model,
-    parts,
-    rounds,
-    small,
-)
-
-__all__ = ["finished", "make_task"]  # fixtures
+from tests.support.runs import assert_same, model, parts, rounds, small
 
 COLUMNS = {
     "round": "int64", "iteration": "int64", "local_iterations": "int64", "clients": "int64",

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import SweepConfig, run, sweep
-from fedsim.results.load import load_results
+from fedsim import run
 from tests.support.runs import rounds, small
 
 accumulator = pytest.importorskip(
@@ -74,15 +73,3 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
     run(config, tmp_path / "b")
     assert read(tmp_path / "a") == read(tmp_path / "b")
     assert read(tmp_path / "a")["loss/train"][0] == [5, 10, 15, 20]
-
-
-@pytest.mark.slow
-def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
-    config = SweepConfig.of(
-        method="sbc", temporal=[10], gradient=[0.1], iterations=20, track="tensorboard"
-    )
-    sweep(config, tmp_path)
-    names = load_results(tmp_path).runs.index
-    assert len(names) == 2
-    for name in names:
-        assert read(tmp_path / "cells" / name)["bits/up_wire"][0][-1] == 20

@@ -14,10 +14,8 @@ import pytest
 
 from fedsim.commands.signals import resume_note
 from fedsim.runs import checkpoint
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.markdown import ROOT
-
-__all__ = ["typed"]  # the fixture
 
 
 def started(out: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -16,9 +16,6 @@ from fedsim.runs import parallel
 from fedsim.runs.sweep import run_cells
 from fedsim.settings.grids import Cell, sweep_from_toml
 from tests.support.commands import files, no_page
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
@@ -135,12 +132,6 @@ def _one(base: RunConfig) -> SweepConfig:
     return SweepConfig(base, (4,), (0.1,), baseline=False)
 
 
-def test_another_method_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
-    sweep(_one(tiny), tmp_path)
-    with pytest.raises(UsageError, match="method 'sbc' there, 'gradient_dropping' here"):
-        sweep(_one(replace(tiny, method="gradient_dropping")), tmp_path)
-
-
 def test_what_changes_no_number_may_change(tiny: RunConfig, tmp_path: Path) -> None:
     first = sweep(_one(tiny), tmp_path)
     assert sweep(_one(tiny.but(workers=2, checkpoint_every=1, timeout=9.0)), tmp_path) == first
@@ -222,10 +213,7 @@ def test_progress_has_every_round_of_every_cell(tiny: RunConfig, tmp_path: Path)
 
 def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
     """As experiments use it."""
-    cells = [
-        Cell("first", tiny),
-        Cell("second", replace(tiny, method="raw", gradient=None)),
-    ]
+    cells = [Cell("first", tiny), Cell("second", replace(tiny, method="raw", gradient=None))]
     assert [c["status"] for c in run_cells(cells, tmp_path)] == ["done", "done"]
     assert sorted(f.name for f in (tmp_path / "cells").iterdir()) == ["first", "second"]
 

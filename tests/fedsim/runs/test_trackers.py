@@ -21,11 +21,9 @@ from fedsim.runs.trackers.registry import TRACKER_KINDS
 from fedsim.search.search import search
 from fedsim.settings.config import from_toml
 from fedsim.settings.groups import TRACKERS
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.runs import rounds, small
 from tests.support.wandbfiles import OfflineRun
-
-__all__ = ["typed"]  # the fixture
 
 INSTALLED = {name for name in TRACKERS if (spec := importlib.util.find_spec(name)) and spec.origin}
 
@@ -60,15 +58,6 @@ class Mlruns:
     def history(self, run: Any, name: str) -> list[tuple[int, float]]:
         found = self.client.get_metric_history(run.info.run_id, name)
         return [(one.step, one.value) for one in found]
-
-
-def interrupted(config: RunConfig, out: Path) -> None:
-    def stop(row: dict[str, Any]) -> None:
-        if row["round"] == 3:  # after the checkpoint of round 2: round 3 is done twice
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config, out, callbacks=[stop])
 
 
 def test_every_name_has_its_tracker() -> None:
@@ -221,19 +210,6 @@ def test_wandb_has_settings_rounds_and_summary(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@needs("wandb")
-def test_wandb_has_every_round_of_a_run_that_goes_on_once(tmp_path: Path) -> None:
-    config = small(track="wandb", checkpoint_every=2)
-    interrupted(config, tmp_path)
-    (before,) = tmp_path.glob("wandb/offline-run-*")
-    run(config, tmp_path)
-    found = OfflineRun(tmp_path)  # of one folder, or it would not be read
-    assert not before.exists() and before.name.endswith(f"-{found.run.run_id}")
-    assert [step for step, _ in found.history] == [1, 2, 3, 4]
-    assert found.summary["status"] == "done"
-
-
-@pytest.mark.slow
 @needs("mlflow")
 def test_mlflow_has_settings_rounds_and_summary(tmp_path: Path) -> None:
     out = tmp_path / "one"
@@ -249,22 +225,6 @@ def test_mlflow_has_settings_rounds_and_summary(tmp_path: Path) -> None:
     assert [step for step, _ in store.history(one, "metric")] == [2, 4]
     assert one.data.metrics["up_bits"] == done.summary["up_wire_bits"]
     assert one.data.metrics["summary/ratio_wire"] == done.summary["ratio_wire"]
-
-
-@pytest.mark.slow
-@needs("mlflow")
-def test_mlflow_has_every_round_of_a_run_that_goes_on_once(tmp_path: Path) -> None:
-    config = small(track="mlflow", checkpoint_every=2)
-    out = tmp_path / "one"
-    interrupted(config, out)
-    assert Mlruns().runs["one"].info.status == "RUNNING"
-    run(config, out)
-    store = Mlruns()
-    assert list(store.runs) == ["one"] and store.runs["one"].info.status == "FINISHED"
-    assert store.history(store.runs["one"], "round") == [(n, n) for n in range(1, 5)]
-    run(small(track="mlflow", iterations=30), out)
-    store = Mlruns()
-    assert store.history(store.runs["one"], "round") == [(n, n) for n in range(1, 7)]
 
 
 @pytest.mark.slow

@@ -19,10 +19,8 @@ from fedsim.ground.errors import DataError, UsageError
 from fedsim.results.load import load_results
 from fedsim.tasks.base import cross_entropy
 from fedsim.tasks.registry import get_task
-from tests.support.runs import make_task, small
-from tests.support.together import Together, together
-
-__all__ = ["make_task", "together"]  # fixtures
+from tests.support.runs import small
+from tests.support.together import Together
 
 NO_TEXT = "no file a\udcff.npy"
 """As Python names a file whose name is no UTF-8."""

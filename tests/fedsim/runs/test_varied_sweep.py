@@ -9,9 +9,7 @@ import fedsim
 from fedsim.results.labels import of_method
 from fedsim.settings.config import from_toml
 from fedsim.show.tables import add_difference, summary_texts
-from tests.support.commands import Typed, no_page, typed
-
-__all__ = ["no_page", "typed"]  # fixtures
+from tests.support.commands import Typed
 
 SMALL = ("sweep", "--iterations", "4", "--temporal", "4", "--seeds", "2", "--jobs", "1",
          "--vary", "downlink=raw,sbc(0.05)")  # fmt: skip

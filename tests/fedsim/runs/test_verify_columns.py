@@ -27,10 +27,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "late": LATE | {"late": "count", "evaluate_clients": 0.2},
     "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "network": NETWORK, "deadline": "10s"},
     "controller": {"method": "topk({p}) | float32", "controller": "plateau(2)"},
-    "private": {
-        "strategy": "dp(noise=1, clip=1)",
-        "network": f"{NETWORK}, energy_up=1uJ/bit",
-    },
+    "private": {"strategy": "dp(noise=1, clip=1)", "network": f"{NETWORK}, energy_up=1uJ/bit"},
     "sampled": {
         "sampler": "power_of_choice(3)",
         "cohort": 2,

@@ -30,10 +30,8 @@ from tests.fedsim.results.test_strangers import (
     texts_bomb,
 )
 from tests.fedsim.runs.test_verify_run import change, first_failure, reseal
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.runs import small
-
-__all__ = ["typed"]  # a fixture
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,7 @@ from fedsim.show.report import report
 from fedsim.show.results_view import load
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import assert_same, make_task, small
-
-__all__ = ["make_task"]  # the fixture
+from tests.support.runs import assert_same, small
 
 NETWORK = "up=320bit, latency=1s, compute=0s"
 FIVE = {"clients": 5, "cohort": 2, "partition": "linear", "network": "up=1Mbit, compute=10ms"}

@@ -117,10 +117,6 @@ def test_the_seeds_are_compared_in_pairs() -> None:
     assert tied([0.25, 0.5, 0.75], [0.625, 0.375, 0.125])
 
 
-def test_equal_seeds_tie_and_one_seed_tells_nothing() -> None:
-    assert tied([0.5, 0.25], [0.5, 0.25]) and tied([0.9], [0.1])
-
-
 def test_a_target_reached_by_other_seeds_is_no_tie() -> None:
     assert tied([3.0, inf], [5.0, inf])
     assert not tied([3.0, inf], [inf, 3.0]) and not tied([3.0, 3.0], [3.0, inf])
@@ -193,14 +189,6 @@ def test_finalists_that_are_saturated_go_by_bits() -> None:
         for k, (bits, t) in enumerate([(90, (0.1, 0.1)), (20, (0.2, 0.2))])
     ]
     assert [f.trial for f in _ranked(found, BUDGET)] == [1, 0]
-
-
-@pytest.mark.parametrize("goal", [BUDGET, TARGET])
-def test_the_winner_of_a_budget_and_of_a_target_is_the_first(goal: Goal) -> None:
-    found = _ranked([finalist(0, [3.0, 3.0]), finalist(1, [2.0, 2.0])], goal)
-    first = winner(found, goal)
-    assert first is found[0] and first.trial == 1
-    assert winner([], goal) is None and winner([], FRONT) is None
 
 
 def test_the_winner_of_a_front_has_the_fewest_bits_of_those_that_tie_with_the_best() -> None:
@@ -387,16 +375,6 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]
 
 
-def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Three settings of 10 s: two with two of three seeds take 2.2 * 2 * 2 * 10 = 88 s."""
-    Played(monkeypatch, SAME)
-    _, words = final(tmp_path, 3, 3, 100.0, said := [])
-    assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
-    assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
-
-
 def test_finals_that_failed_make_no_fewer_finalists(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -461,30 +439,3 @@ def test_a_final_that_ended_at_the_target_is_done(monkeypatch: pytest.MonkeyPatc
         summary = {"status": "stopped", "error": error}
         monkeypatch.setattr(finals.curves, "ended", lambda folder, own=summary: own)
         assert finals._done(Path("a")) is done
-
-
-@pytest.mark.parametrize(("failed", "said"), [(0, 1), (1, 2)])
-def test_finals_that_failed_are_told(
-    monkeypatch: pytest.MonkeyPatch, failed: int, said: int
-) -> None:
-    study, lines, done = study_of(BUDGET, []), list[str](), {"status": "done"}
-    study.space = Cells(BUDGET)
-    monkeypatch.setattr(exploration, "run_here", lambda work, progress, told: told("a"))
-    summary = done if not failed else {"status": "failed", "error": "NaN"}
-    monkeypatch.setattr(finals.curves, "ended", lambda folder: summary)
-    Finals(study, Path(), 1, 1, None, Limits(), lines.append)._run([("a", None, Path("a"))])
-    assert len(lines) == said
-    assert not failed or lines[1] == "finals: 1 of 1 runs failed; the same command runs them again"
-
-
-def test_finals_beside_each_other_are_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    study, ran = study_of(BUDGET, []), list[Any]()
-    study.space = Cells(BUDGET)
-    monkeypatch.setattr(
-        exploration,
-        "run_beside",
-        lambda work, jobs, address, progress, told, on_gpu: ran.append(([*work], jobs, on_gpu)),
-    )
-    waiting: list[Any] = [("a", None, Path("a")), ("b", None, Path("b"))]
-    Finals(study, Path(), 1, 2, None, Limits(), [].append)._run(waiting)
-    assert ran == [(waiting, 2, False)]

@@ -335,13 +335,7 @@ def test_a_study_is_of_its_settings_goal_and_methods() -> None:
 def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
     """The score and the bits are those of its first fresh seed on held-out samples."""
     config = BASE.but(
-        method="sbc",
-        gradient=0.1,
-        temporal=10,
-        seed=8,
-        validation=None,
-        lr=0.05,
-        device="cpu",
+        method="sbc", gradient=0.1, temporal=10, seed=8, validation=None, lr=0.05, device="cpu"
     )
     own = finalist(0, [-0.9])
     held = SeedScores(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))

@@ -119,14 +119,6 @@ def test_what_a_study_is_told(
         assert told.intermediate_values == {8: -0.8}
 
 
-def test_a_front_s_trial_that_does_not_count_is_told_without_steps() -> None:
-    study = made_study(FRONT)
-    number, _ = study.ask()
-    study.tell(number, "cell", curve((8, 0.5)), "", good=False)
-    (told,) = study.trials
-    assert told.state == TrialState.PRUNED and not told.intermediate_values
-
-
 def test_a_study_goes_on_where_it_was_stopped() -> None:
     """One trial told, one interrupted: it comes again with its number and its point, once."""
     study = made_study(BUDGET)

@@ -17,9 +17,6 @@ from fedsim.settings.config import SETTINGS
 from fedsim.settings.grids import Cell
 from fedsim.settings.strategies import FLAGS
 from tests.support.markdown import ROOT, blocks
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluation=Evaluation(every=5))
 

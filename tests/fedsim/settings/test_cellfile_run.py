@@ -11,10 +11,8 @@ from fedsim import Evaluation, RunConfig
 from fedsim.runs.launch import run_shown
 from fedsim.settings.cellfile import cells_from_toml, cells_to_toml
 from fedsim.settings.grids import Cell
-from tests.support.commands import Typed, files, typed
+from tests.support.commands import Typed, files
 from tests.support.runs import assert_same
-
-__all__ = ["typed"]  # the fixture
 
 BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluation=Evaluation(every=5))
 CELLS = [

@@ -9,9 +9,8 @@ from jsonschema import Draft202012Validator
 
 from fedsim.commands.schema import schema
 from fedsim.settings.fields import SETTINGS
-from tests.support.commands import Typed, document, typed
+from tests.support.commands import Typed, document
 
-__all__ = ["typed"]  # the fixture
 KEPT = sorted((Path(__file__).parents[2] / "kept").rglob("config.toml"))
 
 

@@ -8,9 +8,7 @@ from compressors.whole.masking import masked, masking, sends_all
 from fedsim import RunConfig
 from fedsim.search.methods import compressor
 from fedsim.settings.masks import momentum_share_forgotten, much_forgotten, resolve_masking
-from tests.support.commands import Typed, no_page, typed
-
-__all__ = ["no_page", "typed"]  # fixtures
+from tests.support.commands import Typed
 
 SBC = "ef(per_tensor(one_sided(0.1) | mean | golomb), mask=true)"
 PARTS = "by_name('a', sbc(0.5), 'b', ef(topk(0.5) | float32), '*', raw)"

@@ -5,13 +5,7 @@ import pytest
 from compressors import Raw, gradient_dropping, sbc, text
 from compressors.whole.keepers import parts_of
 from fedsim.ground.errors import UsageError
-from fedsim.settings.methods import (
-    compressor_of,
-    recorded,
-    resolve,
-    takes_fraction,
-    with_fraction,
-)
+from fedsim.settings.methods import compressor_of, recorded, resolve, takes_fraction, with_fraction
 
 
 def test_names_take_the_sparsity() -> None:

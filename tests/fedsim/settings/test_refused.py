@@ -10,7 +10,7 @@ import pytest
 from compressors import parse
 from fedsim import RunConfig, UsageError
 from fedsim.settings.config import flat_settings, run_from_flat
-from strategies import DIANA, EF21, MARINA, DelayedDSGD, PermK, build
+from strategies import DIANA, EF21, MARINA, DelayedDSGD, FetchSGD, PermK, build
 
 TABLE = Path(__file__).with_name("refused.txt")
 
@@ -56,6 +56,7 @@ def test_it_is_refused(settings: dict[str, Any], words: list[str]) -> None:
         (DIANA(), "raw", {}, "uplink is .*give 'diana"),
         (DIANA(), "diana(cnat)", {"downlink": parse("ef21(cnat)")}, "messages of ef21 are read by"),
         (PermK(), "permk(3)", {"clients": 4}, r"uplink is permk\(3\).*give permk\(4\)"),
+        (FetchSGD(), "raw", {}, "uplink is .*give 'fetchsgd"),
         (MARINA(), "raw", {"clients": 4}, "uplink is raw.*give 'marina"),
         (MARINA(), "marina(cnat, 0.1)", {"clients": 4, "cohort": 2}, "cohort is 2.*give 4"),
     ],

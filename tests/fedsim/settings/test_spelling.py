@@ -9,11 +9,9 @@ from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.ground.version import VERSION
 from fedsim.runs.app import config_of
 from fedsim.settings import cellfile, config, grids
-from tests.support.commands import Typed, no_page, typed
+from tests.support.commands import Typed
 from tests.support.markdown import ROOT
 from tests.support.runs import small
-
-__all__ = ["no_page", "typed"]  # fixtures
 
 
 @pytest.mark.parametrize("key", ["batch-size", "batch_size"])

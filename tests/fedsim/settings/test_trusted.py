@@ -8,9 +8,7 @@ from fedsim import UsageError
 from fedsim.commands.cli import main
 from fedsim.settings import cellfile, config, grids
 from fedsim.settings.trust_check import check_trust, origins
-from tests.support.commands import Typed, typed
-
-__all__ = ["typed"]  # a fixture
+from tests.support.commands import Typed
 
 CODE = "from pathlib import Path\nPath('executed').touch()\n"
 RUN, GRID = 'task = "mine.py:TASK"\n', 'task = "mine.py:TASK"\ntemporal = [1, 2]\n'

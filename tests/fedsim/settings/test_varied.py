@@ -11,9 +11,7 @@ from fedsim.commands import cli, sweep
 from fedsim.runs.sweep import claim, shared_digest
 from fedsim.settings import variations
 from fedsim.settings.grids import sweep_from_toml, sweep_to_toml
-from tests.support.commands import Typed, typed
-
-__all__ = ["typed"]  # the fixture
+from tests.support.commands import Typed
 
 SBC = RunConfig(method="sbc", gradient=0.1)
 

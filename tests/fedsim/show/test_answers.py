@@ -47,11 +47,7 @@ ROUNDS = pd.concat(
 def test_bits_so_far_are_the_cohorts_means_added_up_run_by_run() -> None:
     """80 of 4, 60 of 2, 30 of 3: 20, 50, 60; the next run begins anew."""
     rounds = pd.DataFrame(
-        {
-            "run": ["a", "a", "a", "b"],
-            "clients": [4, 2, 3, 1],
-            "up_wire_bits": [80, 60, 30, 7],
-        }
+        {"run": ["a", "a", "a", "b"], "clients": [4, 2, 3, 1], "up_wire_bits": [80, 60, 30, 7]}
     )
     assert bits_so_far(rounds, "up_wire_bits").tolist() == [20, 50, 60, 7]
 
@@ -103,10 +99,7 @@ def test_a_cell_s_last_evaluation_counts_and_not_its_best() -> None:
     Which of many noisy cells had the greatest maximum says nothing of where to stop.
     """
     rounds = pd.concat(
-        [
-            of("a", [10, 20, 30], [0.6, 0.95, 0.6]),
-            of("a", [10, 20, 30], [0.8] * 3, temporal=2),
-        ]
+        [of("a", [10, 20, 30], [0.6, 0.95, 0.6]), of("a", [10, 20, 30], [0.8] * 3, temporal=2)]
     )
     (row,) = fedsim.best(rounds, 30).to_dict("records")
     assert (row["temporal"], row["metric"], row["up_wire_bits"]) == (2, 0.8, 30)
@@ -146,12 +139,7 @@ def test_seeds_count_with_their_means_where_all_have_come() -> None:
     Within 13 bits seed 1 has none; within 14 they are at 0.5 and 0.7, within 29 at 0.9 and 0.7, and
     within 40 at 0.9 and 0.8. Deviations sqrt 0.02 and sqrt 0.005.
     """
-    rounds = pd.concat(
-        [
-            of("a", [10, 20], [0.5, 0.9]),
-            of("a", [14, 40], [0.7, 0.8], seed=1),
-        ]
-    )
+    rounds = pd.concat([of("a", [10, 20], [0.5, 0.9]), of("a", [14, 40], [0.7, 0.8], seed=1)])
     none, low, some, high = (fedsim.best(rounds, bits).iloc[0] for bits in (13, 14, 29, 40))
     assert np.isnan(none["metric"])
     assert (low["metric"], low["up_wire_bits"], low["seeds"]) == (pytest.approx(0.6), 12, 2)
@@ -162,12 +150,7 @@ def test_seeds_count_with_their_means_where_all_have_come() -> None:
 
 
 def test_a_seed_stands_at_its_last_evaluation_where_a_round_was_not_evaluated() -> None:
-    rounds = pd.concat(
-        [
-            of("a", [10, 20], [0.5, 0.9]),
-            of("a", [10, 20], [0.7, np.nan], seed=1),
-        ]
-    )
+    rounds = pd.concat([of("a", [10, 20], [0.5, 0.9]), of("a", [10, 20], [0.7, np.nan], seed=1)])
     (row,) = fedsim.best(rounds, 100).to_dict("records")
     assert row["metric"] == pytest.approx(0.8) and row["up_wire_bits"] == 15
     with pytest.raises(UsageError, match="several runs of a, n = 1, p = 0.1, seed 0: choose one"):
@@ -204,25 +187,13 @@ def reached(method: str, bits: list[float], metric: list[float], end: float) -> 
 
 def test_leaders_by_hand() -> None:
     """`a` leads from 10 bits, `b` from 20 with 0.6, `a` again from 40 with 0.9; it ends at 50."""
-    led = leaders(
-        [
-            reached("a", [10, 40], [0.5, 0.9], 50),
-            reached("b", [20], [0.6], 60),
-        ],
-        True,
-    )
+    led = leaders([reached("a", [10, 40], [0.5, 0.9], 50), reached("b", [20], [0.6], 60)], True)
     assert led == [(10, 20, "a"), (20, 40, "b"), (40, 50, "a")]
 
 
 def test_a_leader_leads_no_further_than_it_was_run() -> None:
     """`a` ended at 15; until `b` is better at 30, nobody leads. Of equals the one of fewer bits."""
-    led = leaders(
-        [
-            reached("a", [10], [0.5], 15),
-            reached("b", [20, 30], [0.5, 0.6], 40),
-        ],
-        True,
-    )
+    led = leaders([reached("a", [10], [0.5], 15), reached("b", [20, 30], [0.5, 0.6], 40)], True)
     assert led == [(10, 15, "a"), (30, 40, "b")]
     low = leaders([reached("a", [10], [5.0], 90), reached("b", [20], [4.0], 60)], False)
     assert low == [(10, 20, "a"), (20, 60, "b")]

@@ -11,9 +11,6 @@ from fedsim.show.curves import curve_lines
 from fedsim.show.planes import planes
 from fedsim.show.style import cell_label
 from fedsim.show.tables import summary_texts
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 
 @pytest.mark.slow

@@ -56,13 +56,7 @@ def test_several_seeds_have_their_own_interval() -> None:
     best = [0.94, 0.96, 0.95, 0.97, 0.93]
     second = [x - d for x, d in zip(best, (0.025, -0.015, 0.025, -0.015, 0.005), strict=True)]
     third = [x - d for x, d in zip(best, (0.21, 0.19, 0.21, 0.19, 0.2), strict=True)]
-    runs = runs_of(
-        [
-            *seeds(10, 0.1, *best),
-            *seeds(10, 0.01, *second),
-            *seeds(10, 0.001, *third),
-        ]
-    )
+    runs = runs_of([*seeds(10, 0.1, *best), *seeds(10, 0.01, *second), *seeds(10, 0.001, *third)])
     told = headline(runs)
     half = 2.7764 * 0.0158114 / sqrt(5)
     assert f"n = 10, p = 0.1, accuracy 0.9500 ± {half:.4f} (95 % interval, 5 seeds)." in told
@@ -125,10 +119,7 @@ def test_the_front_has_intervals() -> None:
     """Deviations 0.01 and 0.03, median 0.02, four degrees of freedom: t = 2.7764. The first cell
     has the half width of the median, the other that of its own, which ends at 1."""
     runs = runs_of(
-        [
-            *seeds(10, 0.1, 0.69, 0.70, 0.71, bits=10.0),
-            *seeds(10, 0.01, 0.94, 0.97, 1.0, bits=1.0),
-        ]
+        [*seeds(10, 0.1, 0.69, 0.70, 0.71, bits=10.0), *seeds(10, 0.01, 0.94, 0.97, 1.0, bits=1.0)]
     )
     half = 2.7764 * 0.02 / sqrt(3)
     assert ends(runs)[0.7] == pytest.approx((0.7 - half, 0.7 + half), abs=1e-4)

@@ -14,10 +14,8 @@ from fedsim.measure.coders import choose_coders, measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.theory.tables import THEORY_TABLES
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.sweepmaker import TOPK
-
-__all__ = ["typed"]  # the fixture
 
 WIDTHS = (40, 60, 80, 120)
 

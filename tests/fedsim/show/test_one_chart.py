@@ -81,10 +81,6 @@ def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:
     seconds, rates = Axis("", "seconds"), Axis("", "rates")
     times = [seconds.tick(x) for x in (0.01, 60, 600, 3600, 172_800)]
     assert times == ["10 ms", "1 min", "10 min", "1 h", "2 days"]
-    assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == [
-        "1 kbit/s",
-        "100 kbit/s",
-        "10 Mbit/s",
-    ]
+    assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == ["1 kbit/s", "100 kbit/s", "10 Mbit/s"]
     assert Axis("", "bits").ticks(100, 200)[6:9] == [100, 200, 500]
     assert Axis("", metric="accuracy").limits == (-0.02, 1.02) and not Axis("", metric="x").limits

@@ -11,7 +11,6 @@ from matplotlib.text import Text
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load_results
-from fedsim.show import figures
 from fedsim.show.heat import cell_texts, heat
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
@@ -169,13 +168,6 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     assert colours == ["white", "black", "black"]
     # Joints of the diagonals of three in a 3 x 4 grid, 2 + 2: three points each, in two widths.
     assert [len(line.get_xdata()) for line in axes.lines] == [12, 12]
-
-
-def test_perplexity_turns_the_colours(tmp_path: Path) -> None:
-    make_sweep(tmp_path, (1, 10), (1, 0.1), perplexity=True)
-    runs = load_results(tmp_path).runs
-    assert heat(runs).shades.turned and not heat(runs, "ratio_content").shades.turned
-    assert figures.pareto_chart(runs).y.title == "perplexity"
 
 
 def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:

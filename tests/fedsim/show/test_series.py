@@ -44,19 +44,6 @@ def test_a_caption_of_curves_tells_how_the_delay_is_measured() -> None:
     assert " tell E." in figures.curves_chart(ROUNDS.assign(local_epochs=5)).caption
 
 
-def test_bits_add_up_per_client_over_all_rounds() -> None:
-    axes = curves(ROUNDS.sample(frac=1, random_state=1), "up_bits", name="accuracy")
-    # Seed 0: 10, 20, 40 (the last round has two clients); seed 1: 20, 40, 60.
-    np.testing.assert_allclose(drawn(axes)[0], [15, 50])
-    np.testing.assert_allclose(drawn(axes)[1], [0.3, 0.7])
-    assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
-    assert "wire" in axes.get_xlabel()
-    axes = curves(ROUNDS, "up_bits", bits="content")
-    np.testing.assert_allclose(drawn(axes)[0], [1.5, 5])
-    assert "content" in axes.get_xlabel()
-    assert curves(ROUNDS).get_xscale() == "linear"
-
-
 def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (1, 0.1), seeds=(0, 1))
     results = load_results(tmp_path)

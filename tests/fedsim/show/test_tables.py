@@ -116,22 +116,6 @@ def test_rows_stand_by_delay_and_sparsity() -> None:
     assert order == sorted(order)
 
 
-def test_seeds_are_one_row_with_mean_sample_deviation_and_number() -> None:
-    cells = [cell(10, 0.1, m, seed=k) for k, m in enumerate((0.90, 0.92, 0.97))]
-    said = "0.9300 ± 0.0361 (3)"  # a third of 2.79; sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2)
-    text = printed([*cells, cell(1, 1, 0.95)], 100)
-    rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d", line)]
-    assert [row[:2] for row in rows] == [["1", "1"], ["10", "0.1"]]
-    assert said in text and "0.9500 (1)" in text and "seed" not in text.splitlines()[1]
-    single = printed(cells, 100, per_seed=True)
-    for told in ("0.9000", "0.9200", "0.9700", said):
-        (line,) = [line for line in single.splitlines() if told in line]
-        assert line.split()[0] == {"0.9000": "0", "0.9200": "1", "0.9700": "2"}.get(told, "mean")
-    failed = [cell(10, 0.1, 0.9), cell(10, 0.1, float("nan"), seed=1, status="failed")]
-    assert "1 done, 1 failed" in printed(failed, 100) and "0.9000 (1)" in printed(failed, 100)
-    assert "mean" not in printed(failed, 100, per_seed=True)
-
-
 def test_a_table_has_the_columns_that_are_asked_for() -> None:
     cells = [cell(1, 1, 0.5), cell(10, 0.1, 0.4, seconds=2.0)]
     cells = [one | {"down_wire_bits": 8.0} for one in cells]

@@ -10,10 +10,8 @@ from fedsim import load
 from fedsim.network import parse
 from fedsim.network.pricing import PRICED_COLUMNS, SECONDS
 from fedsim.show.times import priced, times_over_bandwidths, to_target
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed
 from tests.support.sweepmaker import CLIENTS, TOPK, make_run, make_sweep
-
-__all__ = ["typed"]  # the fixture
 
 GIVEN = "4g, compute=20ms"
 

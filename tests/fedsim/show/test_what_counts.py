@@ -30,10 +30,7 @@ TWO = r"of 2 tasks \(t, u\): give the folders, or the rows, of one of them"
 def test_a_figure_shows_one_task() -> None:
     """Of two methods no cell has two tasks, and yet accuracy and perplexity share no axis."""
     rounds = pd.concat(
-        [
-            rounds_of("a", [10, 20], [0.5, 0.8]),
-            rounds_of("b", [10, 20], [90.0, 30.0], task="u"),
-        ]
+        [rounds_of("a", [10, 20], [0.5, 0.8]), rounds_of("b", [10, 20], [90.0, 30.0], task="u")]
     )
     for draw in (plot.curves, plot.budget):
         with pytest.raises(UsageError, match=TWO):
@@ -69,10 +66,7 @@ def test_a_page_and_a_price_to_a_target_show_one_task(
 
 def test_a_price_has_a_row_a_task() -> None:
     rounds = pd.concat(
-        [
-            rounds_of("a", [10], [0.5]),
-            rounds_of("a", [10], [90.0], task="u", run="b"),
-        ]
+        [rounds_of("a", [10], [0.5]), rounds_of("a", [10], [90.0], task="u", run="b")]
     ).assign(sim_end_seconds=[2.0, 4.0])
     priced = to_target(rounds, nan)
     assert priced["task"].tolist() == ["t", "u"] and priced["sim_seconds"].tolist() == [2, 4]
@@ -95,22 +89,14 @@ def test_seeds_of_unlike_rounds_are_read_between_their_evaluations() -> None:
 def test_a_seed_that_has_sent_nothing_counts_everywhere_as_in_best() -> None:
     """By 20 bits the seeds have 0.1 and 0.7; no axis of bits has a place for the 0 of the one."""
     rounds = pd.concat(
-        [
-            rounds_of("m", [0, 0], [0.1, 0.1]),
-            rounds_of("m", [10, 20], [0.5, 0.7], seed=1, run="b"),
-        ]
+        [rounds_of("m", [0, 0], [0.1, 0.1]), rounds_of("m", [10, 20], [0.5, 0.7], seed=1, run="b")]
     )
     assert fedsim.best(rounds, 20)["metric"].tolist() == pytest.approx([0.4])
     (own,) = budgets(rounds, True)
     assert own.metric.tolist() == pytest.approx([0.3, 0.4]) and own.bits.tolist() == [10, 20]
     (line,) = curve_lines(rounds, "up_bits", "metric")
     assert line.x.tolist() == [5, 10] and line.y.tolist() == pytest.approx([0.3, 0.4])
-    runs = runs_of(
-        [
-            cell(1, 0.1, 0.1, up_wire_bits=0.0),
-            cell(1, 0.1, 0.7, 20.0, seed=1),
-        ]
-    )
+    runs = runs_of([cell(1, 0.1, 0.1, up_wire_bits=0.0), cell(1, 0.1, 0.7, 20.0, seed=1)])
     (point,) = pareto_points(runs).itertuples()
     assert (point.x, point.y) == (10, pytest.approx(0.4))
 

@@ -22,9 +22,7 @@ from fedsim.tasks.pytrees import forward, map_leaves
 from tests.support.encoders import Encoder, Sentences
 from tests.support.owntasks import X, Y
 from tests.support.runs import assert_same, rounds
-from tests.support.together import Together, together
-
-__all__ = ["together"]  # the fixture
+from tests.support.together import Together
 
 
 class Joined(nn.Module):

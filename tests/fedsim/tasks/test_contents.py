@@ -29,9 +29,7 @@ from fedsim.tasks.data import datafiles, samples
 from fedsim.tasks.data.images import Pixels
 from fedsim.tasks.datacache import load_data
 from strategies import DSGD
-from tests.support.commands import Said, Typed, files, no_page, refused, typed
-
-__all__ = ["no_page", "typed"]  # fixtures
+from tests.support.commands import Said, Typed, files, refused
 
 TASK = """
 from dataclasses import replace

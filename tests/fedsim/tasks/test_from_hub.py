@@ -88,11 +88,7 @@ def test_what_is_held_out_is_in_no_client_s_part(folder):
     assert [
         sorted({*found[i]} | {x for x in map(int, held_out) if lo <= x < hi})
         for i, (lo, hi) in enumerate([(0, 10), (10, 30), (30, 60)])
-    ] == [
-        [*range(10)],
-        [*range(10, 30)],
-        [*range(30, 60)],
-    ]
+    ] == [[*range(10)], [*range(10, 30)], [*range(30, 60)]]
     assert len(held_out) == 15 and sum(map(len, found)) == 45
 
 

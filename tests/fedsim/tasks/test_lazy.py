@@ -27,9 +27,7 @@ from fedsim.tasks.datacache import load_data
 from tests.support.encoders import Encoder, Sentences, padded
 from tests.support.markdown import ROOT
 from tests.support.runs import assert_same, rounds
-from tests.support.together import Together, together
-
-__all__ = ["together"]  # the fixture
+from tests.support.together import Together
 
 SETTINGS: dict[str, Any] = {"method": "sbc(0.1)", "temporal": 2, "iterations": 4, "clients": 2}
 

@@ -14,9 +14,6 @@ from torch.optim import SGD, Adam
 from fedsim import Data, DataError, RunConfig, RunFailed, Task, Training, UsageError, run
 from fedsim.tasks.base import check_data, correct
 from tests.support.owntasks import MODEL, X, Y, holding
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from torch.optim import LBFGS, SGD
 from fedsim import Data, DataError, Machine, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.federation import draws, precheck
 from tests.support.owntasks import MODEL, X, Y, holding
-from tests.support.runs import assert_same, make_task
+from tests.support.runs import assert_same
 
-__all__ = ["make_task"]  # the fixture
 STRANGER = nn.Linear(2, 2)
 
 
@@ -61,180 +60,72 @@ class Drawing(nn.Module):
         return x @ self.weight.T + 1e-3 * noise
 
 
-LOSS = "task mine: loss(model(x), y) fails on a batch: "
 CLASSES = "; cross entropy takes int64 class numbers of shape (n,)"
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "float labels": (
-        holding(y=Y.float()),
-        LOSS + "RuntimeError: expected target dtype to be Long or Byte, but got Float; "
-        "train_x is float32 (48, 6), train_y is float32 (48,)" + CLASSES,
-    ),
-    "int32 labels": (holding(y=Y.int()), "train_y is int32 (48,)" + CLASSES),
-    "labels of a column": (holding(y=Y[:, None]), "train_y is int64 (48, 1)" + CLASSES),
-    "held-out labels": (
-        {"load": lambda folder, download: Data(X, Y, X, Y.float(), "")},
-        "test_x is float32 (60, 6), test_y is float32 (60,)" + CLASSES,
-    ),
-    "a class that the model has no output for": (
-        {"load": lambda folder, download: Data(X, Y, X, Y + 1, "")},
-        "task mine: test_y holds the classes 1 to 3, and build's model has 3 outputs; classes are "
-        "numbered from 0: subtract 1",
-    ),
-    "classes from 1, and a loss of the user's own": (
-        holding(y=Y + 1) | {"loss": lambda outputs, y: F.cross_entropy(outputs, y)},
-        "task mine: train_y holds the classes 1 to 3, and build's model has 3 outputs",
-    ),
-    "fewer outputs than classes": (
-        {"build": lambda: nn.Linear(6, 2)},
-        "train_y holds the classes 0 to 2, and build's model has 2 outputs; classes are numbered "
-        "from 0: give it 3 outputs",
-    ),
-    "a build that draws from numpy": (
-        {"build": lambda: Drawing(np.random.random())},
-        "task mine: build made two models of one seed whose 'weight' differ",
-    ),
-    "a build that draws from Python": (
-        {"build": lambda: Drawing(random.random())},
-        "task mine: build made two models of one seed whose 'weight' differ",
-    ),
-    "a model that fails": (
-        {"build": lambda: nn.Sequential(Failing(), nn.Linear(6, 3))},
-        "of build's model, fails on a batch: ValueError: no (test_own_precheck.py, line 49); ",
-    ),
-    "float64 inputs": (
-        holding(X.double()),
-        "task mine: model(x), of build's model, fails on a batch: RuntimeError: mat1 and mat2 must "
-        "have the same dtype, but got Double and Float; train_x is float64 (48, 6), train_y is "
-        "int64 (48,); most models take float32 inputs (x.float())",
-    ),
-    "inputs of another width": (holding(X[:, :5]), "train_x is float32 (48, 5), train_y is"),
-    "drawn batches": (
-        holding(draw=lambda index, generator: (X[index], Y[index].float())),
-        "a batch of train_x is float32 (4, 6), a batch of train_y is float32 (4,)" + CLASSES,
-    ),
-    "a draw that fails": (
-        holding(draw=lambda index, generator: X[index + 99]),
-        "task mine: load: a batch of its data fails: IndexError: ",
-    ),
-    "NaN": (
-        holding(X / 0 - X / 0),
-        "task mine: loss is NaN on a first batch; train_x is float32 (48, 6), train_y is int64 "
-        "(48,); train_x holds NaN or infinity",
-    ),
-    "no model": (
-        {"build": lambda: None},
-        "task mine: build returned NoneType; it returns a torch.nn.Module",
-    ),
-    "one model": (
-        {"build": lambda: MODEL},
-        "task mine: build returned the same model twice; it makes a new one with every call: "
-        "lambda: nn.Sequential(...)",
-    ),
-    "a build that fails": (
-        {"build": lambda: nn.Linear(6, "3")},
-        "task mine: build fails: TypeError: ",
-    ),
-    "a model without parameters": (
-        {"build": nn.Identity},
-        "task mine: build made a model without parameters to train",
-    ),
-    "a float64 model": (
-        {"build": lambda: nn.Linear(6, 3).double()},
-        "task mine: build made a model whose 'weight' is float64; parameters are float32, and so "
-        "are the inputs that they take (x.float())",
-    ),
-    "no optimizer": (
-        {"optimizer": lambda parameters: None},
-        "task mine: optimizer returned NoneType; it returns a torch.optim.Optimizer",
-    ),
-    "an optimizer of other parameters": (
-        {"optimizer": lambda parameters: SGD(STRANGER.parameters(), lr=0.1)},
-        "task mine: optimizer returned one of other parameters than it was given; it makes a new "
-        "one of those: lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
-    ),
-    "an optimizer that fails": (
-        {"optimizer": lambda parameters: SGD(parameters, lr=-1)},
-        "task mine: optimizer(parameters) fails: ValueError: Invalid learning rate: -1",
-    ),
-    "an optimizer of another kind": (
-        {"optimizer": LBFGS},
-        "task mine: optimizer: its step() fails: TypeError: ",
-    ),
-    "a loss that is not reduced": (
-        {"loss": partial(nn.functional.cross_entropy, reduction="none")},
-        "task mine: loss returned a tensor of shape (4,); it returns the mean over the batch, a "
-        "tensor of one number",
-    ),
-    "a sum": (
-        {"loss": partial(nn.functional.cross_entropy, reduction="sum")},
-        "for 12 samples and ",
-    ),
-    "a loss that makes a loss": (
-        {"loss": lambda outputs, y: nn.CrossEntropyLoss()},
-        "task mine: loss returned CrossEntropyLoss; it returns the mean over the batch",
-    ),
-    "a loss without gradient": (
-        {"loss": lambda outputs, y: nn.functional.cross_entropy(outputs.detach(), y)},
-        "task mine: loss returned a number without a gradient; it is made of the outputs",
-    ),
-    "a mean": (
-        {"metric": mean},
-        "task mine: metric is 0.5 for 12 samples and 0.5 for the same samples twice; it "
-        "returns the sum of the score over the samples, not their mean: .sum(), not .mean()",
-    ),
-    "a metric of each sample": (
-        {"metric": lambda outputs, y: outputs.argmax(dim=1) == y},
-        "task mine: metric returned a tensor of shape (12,); it returns the sum over the batch, "
-        "one number",
-    ),
-    "outputs of a column against targets of none": (
-        holding(y=X[:, 0])
-        | {
-            "build": lambda: nn.Linear(6, 1),
-            "loss": lambda outputs, y: (outputs - y).square().mean(),
-            "metric": lambda outputs, y: (outputs - y).square().sum(),
-        },
-        "for the same samples twice, where the sum of a score over the samples is twice as much: "
-        "outputs are (12, 1) and targets (12,); a sample's score is of its own output and target, "
-        "both of one shape (nn.Flatten(0) behind the model, or outputs.squeeze(1))",
-    ),
-    "a second score that is a mean": (
-        {
-            "metric": lambda outputs, y: {
-                "right": (outputs.argmax(1) == y).sum(),
-                "share": mean(outputs, y),
-            }
-        },
-        "task mine: metric's 'share' is 0.5 for 12 samples and 0.5 for the same samples twice; it "
-        "returns the sum of the score over the samples, not their mean: .sum(), not .mean()",
-    ),
-    "a reported text": (
-        {"reported": lambda mean: f"{mean:.1%}"},
-        "task mine: reported: of the means of what metric returned fails: ValueError: could not ",
-    ),
-    "nothing reported": (
-        {"reported": lambda mean: None},
-        "task mine: reported: of the means of what metric returned fails: TypeError: float() arg",
-    ),
-    "a metric that fails": (
-        {"metric": lambda outputs, y: (outputs == y).sum()},
-        "task mine: metric(model(x), y) fails on a batch: RuntimeError: The size of tensor a (3)",
-    ),
-    "no folder": (
-        reading("mine.csv"),
-        "task mine: load failed with folder None (none is given: --data DIR, data='DIR' in Python, "
-        "$FEDSIM_DATA): TypeError: expected str, bytes or os.PathLike object, not NoneType",
-    ),
+REFUSED: dict[str, dict[str, Any]] = {
+    "expected target dtype to be Long or Byte, but got Float; train_x": holding(y=Y.float()),
+    "train_y is int32 (48,)" + CLASSES: holding(y=Y.int()),
+    "train_y is int64 (48, 1)" + CLASSES: holding(y=Y[:, None]),
+    "test_y is float32": {"load": lambda *_: Data(X, Y, X, Y.float(), "")},
+    "test_y holds the classes 1 to 3, and build's model": {
+        "load": lambda *_: Data(X, Y, X, Y + 1, "")
+    },
+    "train_y holds the classes 1": holding(y=Y + 1)
+    | {"loss": lambda out, y: F.cross_entropy(out, y)},
+    "train_y holds the classes 0 to 2, and build's model has 2": {"build": lambda: nn.Linear(6, 2)},
+    "build made two models of one seed whose 'weight' differ": {
+        "build": lambda: Drawing(np.random.random())
+    },
+    "one seed whose 'weight' differ": {"build": lambda: Drawing(random.random())},
+    "fails on a batch: ValueError: no (": {
+        "build": lambda: nn.Sequential(Failing(), nn.Linear(6, 3))
+    },
+    "train_x is float64 (48, 6), train_y is int64 (48,); most models": holding(X.double()),
+    "train_x is float32 (48, 5), train_y is": holding(X[:, :5]),
+    "a batch of train_y is": holding(draw=lambda i, g: (X[i], Y[i].float())),
+    "load: a batch of its data fails: ": holding(draw=lambda i, g: X[i + 99]),
+    "loss is NaN on a first batch; train_x is float32 (48, 6)": holding(X / 0 - X / 0),
+    "build returned NoneType; it returns a torch.nn.Module": {"build": lambda: None},
+    "build returned the same model twice; it makes a new one": {"build": lambda: MODEL},
+    "build fails: TypeError: ": {"build": lambda: nn.Linear(6, "3")},
+    "build made a model without parameters to train": {"build": nn.Identity},
+    "'weight' is float64; parameters are float32": {"build": lambda: nn.Linear(6, 3).double()},
+    "optimizer returned NoneType; it returns a torch.optim.Optimizer": {
+        "optimizer": lambda p: None
+    },
+    "of other parameters": {"optimizer": lambda p: SGD(STRANGER.parameters(), lr=0.1)},
+    "optimizer(parameters) fails": {"optimizer": lambda p: SGD(p, lr=-1)},
+    "optimizer: its step() fails: TypeError: ": {"optimizer": LBFGS},
+    "loss returned a tensor of shape (4": {"loss": partial(F.cross_entropy, reduction="none")},
+    "for 12 samples and ": {"loss": partial(F.cross_entropy, reduction="sum")},
+    "loss returned CrossEntropyLoss;": {"loss": lambda out, y: nn.CrossEntropyLoss()},
+    "number without a gradient": {"loss": lambda out, y: F.cross_entropy(out.detach(), y)},
+    "metric is 0.5 for 12 samples and 0.5 for the same samples twice; it returns the sum": {
+        "metric": mean
+    },
+    "metric returned a tensor of shape (12": {"metric": lambda out, y: out.argmax(dim=1) == y},
+    "outputs are (12, 1) and targets (12,)": holding(y=X[:, 0])
+    | {
+        "build": lambda: nn.Linear(6, 1),
+        "loss": lambda out, y: (out - y).square().mean(),
+        "metric": lambda out, y: (out - y).square().sum(),
+    },
+    "metric's 'share' is 0.5 for 12 samples and 0.5 for the same": {
+        "metric": lambda out, y: {"right": (out.argmax(1) == y).sum(), "share": mean(out, y)}
+    },
+    "what metric returned fails: ValueError": {"reported": lambda mean: f"{mean:.1%}"},
+    "what metric returned fails: TypeError": {"reported": lambda mean: None},
+    "metric(model(x), y) fails on": {"metric": lambda out, y: (out == y).sum()},
+    "load failed with folder None (none is given: --data DIR": reading("mine.csv"),
 }
+"""What is said of such fields."""
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("words", REFUSED)
 def test_a_batch_is_tried_first(
-    case: str, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
-    fields, words = REFUSED[case]
-    assert words in refused(make_task, tmp_path, fields)
+    assert words in refused(make_task, tmp_path, REFUSED[words])
 
 
 def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:

@@ -25,9 +25,8 @@ from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import get_task
 from tests.strategies.test_algorithms import NEEDS
 from tests.support.owntasks import X, Y, holding
-from tests.support.runs import make_task, small
+from tests.support.runs import small
 
-__all__ = ["make_task"]  # the fixture
 CALLS = [0]
 CALLS_OF = {"loss": 0}
 NUMBERS = itertools.count()

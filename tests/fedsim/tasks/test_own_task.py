@@ -10,22 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from fedsim import (
-    TASKS,
-    Clients,
-    Data,
-    RunConfig,
-    SweepConfig,
-    Task,
-    UsageError,
-    run,
-)
+from fedsim import TASKS, Clients, Data, RunConfig, SweepConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.tasks.base import correct, cross_entropy
 from tests.support.markdown import ROOT, blocks
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 PAGE, CSV, _ = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 TASK, USE = PAGE.split("result = ")

@@ -18,9 +18,6 @@ from fedsim.federation.trainer import Trainer
 from fedsim.tasks import chars, get_task, words
 from fedsim.tasks.models import text
 from tests.support.realdata import folder_with
-from tests.support.runs import make_task
-
-__all__ = ["make_task"]  # the fixture
 
 # ---- the model
 
