@@ -28,8 +28,10 @@ from fedsim.settings.controllers import (
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS
 from strategies import RoundTraffic
 from strategies.channel.traffic import Uplink
-from tests.support.runs import not_tried
+from tests.support.runs import make_task, not_tried
 from tests.support.threes import threes
+
+__all__ = ["make_task", "not_tried"]  # the fixtures
 
 METHOD = "ef(topk({p}) | float32 | bitmap)"
 
@@ -177,6 +179,56 @@ def test_what_is_told_where_a_client_fails(
     assert same == {(10, 1, 0.34, 3)}
 
 
+def test_bits_are_means_over_a_cohort_smaller_than_the_federation(
+    recorded: type[Recorded], make_task: Any, tmp_path: Path
+) -> None:
+    """Two of four clients, which send 64, 96, 128 and 128 bits and report 96: a client of every
+    round has sent the mean of each round's cohort. Of each its own n, p and bits are told; a round
+    has the iterations of the one that does most.
+    """
+    n, fractions, bits = (4, 3, 2, 1), (0.34, 0.67, 1.0, 1.0), (64, 96, 128, 128)
+    recorded.way[:] = [lambda told: {c: Action(n[c], fractions[c]) for c in told.clients}]
+    task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
+    told = ran(task, tmp_path, cohort=2, iterations=40)
+    up, down, iterations, before = 0.0, 0, 0, set[int]()
+    for number, one in enumerate(told[:6], 1):
+        assert (one.up_bits, one.down_bits, one.iteration) == (up, down, iterations)
+        known = {c: (seen.n, seen.p, seen.up_bits) for c, seen in one.clients.items()}
+        new = (None, None, None)
+        assert known == {
+            c: (n[c], fractions[c], bits[c]) if c in before else new for c in one.clients
+        }
+        up += 96 + sum(bits[c] for c in one.clients) / 2
+        down += 24 + (120 if number > 1 else 0)
+        iterations += max(n[c] for c in one.clients)
+        before |= {*one.clients}
+    assert len({tuple(one.clients) for one in told}) > 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "rates", "drops"),
+    [
+        (((2, 0.5), (4, 0.75), (6, 0.25)), [1, 0.5, 0.75, 0.25], (2, 6)),
+        (((0, 0.5), (2, 1.0), (4, 1.0), (6, 0.1)), [0.5, 1, 1, 0.1], (0, 6)),
+        (((3, 0.5), (5, 2.0)), [1, 1, 0.5, 2], (3,)),
+        ((), [1, 1, 1, 1], ()),
+    ],
+)
+def test_rates_and_their_drops(
+    steps: tuple[tuple[int, float], ...],
+    rates: list[float],
+    drops: tuple[int, ...],
+    recorded: type[Recorded],
+    make_task: Any,
+    tmp_path: Path,
+) -> None:
+    """Rounds begin at iterations 0, 2, 4 and 6. A rate that grows, or stays, is no drop."""
+    task = make_task(**threes([16.0], lr_steps=steps))
+    told = ran(task, tmp_path, temporal=2, iterations=8)
+    assert [one.rate for one in told] == rates
+    assert {one.rate_drops for one in told} == {drops}
+
+
 ROW = {
     "clients": 1,
     "failures": 0,
@@ -264,6 +316,25 @@ def test_losses_and_scores_are_those_of_the_last_time(
     assert [one.clients[1].train_loss for one in told] == [None, 4, 3, 3]
     seen = told[1].clients[0]
     assert (seen.n, seen.p, seen.up_bits, seen.sent) == (1, 0.34, 24, 2)
+
+
+def test_bits_down_are_of_those_that_were_sent_something(
+    flight: Callable[..., list[Observation]],
+) -> None:
+    """400 bits up of two that are used; 600 bits down to three that were asked, one was absent."""
+    row = {
+        "clients": 2,
+        "failures": 2,
+        "absent": 1,
+        "up_wire_bits": 400,
+        "down_wire_bits": 600,
+        "sim_end_seconds": 7.5,
+    }
+    told = flight((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), rows=[row, row | {"sim_end_seconds": 9.0}])
+    assert [one.up_bits for one in told] == [0, 200, 400]
+    assert [one.down_bits for one in told] == [0, 200, 400]
+    assert [one.seconds for one in told] == [0, 7.5, 9]
+    assert [one.iteration for one in told] == [0, 1, 2]
 
 
 def test_a_round_of_epochs_that_asks_nobody_has_no_orders(make_task: Any) -> None:
