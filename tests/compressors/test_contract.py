@@ -10,13 +10,11 @@ import pytest
 
 from compressors import compress, parse, text, to_json
 from tests.support.contract import (  # noqa: F401
-    test_a_memory_does_not_feed_on_itself,
     test_a_message,
     test_a_run_of_messages,
     test_another_method_or_other_tensors_are_refused,
     test_framing,
     test_layout_of_memory_does_not_matter,
-    test_nothing_at_all_is_lost_of_whole_numbers,
     test_text_and_json_rebuild_an_equal_compressor,
 )
 from tests.support.generators import METHODS, bits_of, small_update

@@ -62,14 +62,6 @@ def test_every_edge_goes_through(method: str, device: str) -> None:
             assert same_bits(got, sent), edge
 
 
-@every_method
-def test_all_edges_in_one_message(method: str) -> None:
-    update = edges(method)
-    packet, _ = compress(parse(method), update)
-    got = decoded(method, packet.payload, update)
-    assert same_bits(got, {name: one.decoded for name, one in packet.sent.items()})
-
-
 @pytest.mark.parametrize("method", SCALING)
 def test_multiples_that_overflow_are_refused_by_name(method: str) -> None:
     with pytest.raises(UpdateError, match="overflow float32"):

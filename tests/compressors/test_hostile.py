@@ -96,12 +96,6 @@ def test_made_up_bits_behind_a_good_frame(method: str, body: bytes) -> None:
     is_refused_or_legal(method, frame[:3] + body, template)
 
 
-@every_method
-@asked_of(st.binary(max_size=40))
-def test_made_up_bytes(method: str, payload: bytes) -> None:
-    is_refused_or_legal(method, payload, {"w": torch.empty(300)})
-
-
 @pytest.mark.parametrize("method", ["topk(0.5) | float32", "one_sided(0.5) | mean", "raw"])
 def test_a_short_payload_takes_no_memory(method: str) -> None:
     """Neither the nominal k nor an announced one is believed before its bits are there."""

@@ -91,13 +91,6 @@ def forgets_nothing(compressor: Compressor) -> bool:
     return printed.startswith("ef(") or printed in ("raw", "per_tensor(float32)")
 
 
-def exact_on_whole_numbers(method: str) -> bool:
-    """Whether small whole numbers stay whole: no means, no rounding."""
-    found = pipelines(parse(method))
-    exact = all(isinstance(p.quantize, Float32) and is_plain(p) for p in found)
-    return exact and bool(found) and not rotates(parse(method))
-
-
 def frame_bits(compressor: Compressor) -> int:
     """Version, fingerprint, and the seed where it travels."""
     return 56 if compressor.needs_seed else 24

@@ -65,6 +65,8 @@ def test_sums_that_float32_does_not_hold() -> None:
     packet, _ = compress(method, {"w": 3e38 * signs})  # all of them add up
     most = torch.finfo(torch.float32).max
     assert packet.sent["w"].decoded.abs().tolist() == [most, most, 0, 0]
+    both = CountSketch(1.0, 2, 1).estimates(torch.full((2, 1), most), 40)
+    assert bool(torch.isfinite(both).all())  # of the middle two, too
     payload = compress(method, {"w": torch.ones(4)})[0].payload
     bad = payload[:3] + struct.pack(">f", float("inf")) + payload[7:]
     with pytest.raises(PayloadError):

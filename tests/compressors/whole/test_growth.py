@@ -97,13 +97,6 @@ def test_the_cure_is_allowed(cure: str) -> None:
     compress(parse(f"ef({cure})"), {"w": torch.ones(N)})
 
 
-@pytest.mark.parametrize(
-    "method", ["randk(0.1) | float32", "qsgd(1)", "minmax(1)", "rotate(randk(0.25) | minmax(2))"]
-)
-def test_what_is_refused_diverges(method: str) -> None:
-    assert after_messages(method, 40) > 1e4
-
-
 @pytest.mark.parametrize("method", ALLOWED)
 def test_what_is_allowed_stays(method: str) -> None:
     compress(parse(f"ef({method})"), {"w": torch.ones(N)})
