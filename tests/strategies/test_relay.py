@@ -230,16 +230,6 @@ def test_a_client_without_its_message_asks_for_the_model() -> None:
             rounds.end.decode(content, memory)
 
 
-def test_a_server_that_goes_on_relays_what_it_kept() -> None:
-    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
-    rounds.play(1, {0: spike(1), 1: spike(2)})
-    rounds.play(2, {1: spike(3)})
-    again = ServerEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, catch_up=True)
-    again.restore(*rounds.server.state())
-    assert again.begin(3, [0, 1]).downlinks == rounds.server.begin(3, [0, 1]).downlinks
-    assert {down.kind for down in again.traffic.downlinks.values()} == {"relay"}
-
-
 def test_messages_that_are_cut_or_too_few_are_refused() -> None:
     whole = join([b"ab", b"c" * 200], 0)
     assert split(whole, b"ab") == ([b"ab", b"c" * 200], [])
