@@ -1,11 +1,15 @@
-"""The docstring of every algorithm, controller and sampler has its formula and its source."""
+"""Docstrings of algorithms, controllers, samplers and methods have a formula and a source."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from compressors import ROWS
+from compressors.row import Composition
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = {
@@ -43,3 +47,20 @@ def test_every_row_of_a_table_has_its_formula_and_its_source(folder: str) -> Non
     assert len(rows) >= 5
     assert [place for place, text in rows.items() if not FORMULA.search(text)] == []
     assert [place for place, text in rows.items() if not SOURCE.search(text)] == []
+
+
+KINDS = {"quantizer", "sparsifier", "codec", "compressor", "method"}
+WITHOUT_A_PAPER = {"identity", "nonzero", "raw", "by_name"}
+RULE = re.compile(r"^ {4,}\S.* (?:=|<-|~)(?: |$)", re.MULTILINE)
+YEAR = re.compile(r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)")
+
+
+def test_methods_have_a_formula_above_their_settings_and_a_year() -> None:
+    """An equation of the catalogue is its own formula."""
+    parts = [r for r in ROWS if r.kind in KINDS and not isinstance(r.make, Composition)]
+    texts = {row.name: inspect.getdoc(row.make) or "" for row in parts}
+    above = {
+        n: re.split(r"^(?:Args|Settings|Example)\b", t, flags=re.M)[0] for n, t in texts.items()
+    }
+    assert [name for name, text in above.items() if not RULE.search(text)] == []
+    assert {name for name, text in texts.items() if not YEAR.search(text)} <= WITHOUT_A_PAPER
