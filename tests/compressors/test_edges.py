@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import ALL, ROWS, Row, UpdateError, compress, parse, text
-from tests.support.generators import (
-    DEVICES,
-    METHODS,
-    decoded,
-    moved,
-    same_bits,
-    whole_numbers,
-)
+from tests.support.generators import DEVICES, METHODS, decoded, moved, same_bits, whole_numbers
 from tests.support.traits import frame_bits, keeps_single_entries, only_plain, pipelines, scales_up
 
 TINY = 2.0**-149  # the smallest denormal
@@ -133,10 +126,7 @@ def test_fewer_non_zeros_than_k_sends_those(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "expected"),
-    [
-        ("topk(0.1) | float32", [-20, -19, 19, 20]),
-        ("one_sided(0.1) | float32", [17, 18, 19, 20]),
-    ],
+    [("topk(0.1) | float32", [-20, -19, 19, 20]), ("one_sided(0.1) | float32", [17, 18, 19, 20])],
 )
 def test_denormals_are_sent_as_they_are(method: str, expected: list[int]) -> None:
     sent = compress(parse(method), {"w": EDGES["denormals"]})[0].sent["w"]
@@ -180,8 +170,7 @@ def test_bfloat16_updates_are_widened(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "method",
-    [m for m in SPARSE if text(parse(m)).startswith("ef(")] + ["dgc(0.1, 0)"],
+    "method", [m for m in SPARSE if text(parse(m)).startswith("ef(")] + ["dgc(0.1, 0)"]
 )
 def test_a_residual_that_overflows_is_refused_by_name(method: str) -> None:
     update = {"w": torch.full((300,), HUGE)}

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from compressors import (
-    compress,
-    derive,
-    parse,
-)
+from compressors import compress, derive, parse
 from tests.support.generators import whole_numbers
 
 SEEDED = {

@@ -87,11 +87,7 @@ def test_the_noise_is_that_of_the_clip() -> None:
 
 
 @pytest.mark.parametrize(
-    "ours",
-    [
-        lambda: Compressed(FedAvg(**TRAIN_ONLY), SBC),
-        lambda: DelayedDSGD(SBC, clients=3),
-    ],
+    "ours", [lambda: Compressed(FedAvg(**TRAIN_ONLY), SBC), lambda: DelayedDSGD(SBC, clients=3)]
 )
 @pytest.mark.parametrize(
     "around",
@@ -124,10 +120,7 @@ def test_a_client_that_does_not_clip_is_found_out() -> None:
 
 @pytest.mark.parametrize(
     ("uplink", "why"),
-    [
-        ("sbc(0.1)", "of earlier updates too"),
-        ("cnat", "of norm 1 one of norm 1.05"),
-    ],
+    [("sbc(0.1)", "of earlier updates too"), ("cnat", "of norm 1 one of norm 1.05")],
 )
 def test_a_method_that_lengthens_clipped_updates_is_refused(uplink: str, why: str) -> None:
     with pytest.raises(WrongOrder, match=f"{why}.*ServerSideFixedClipping"):

@@ -16,14 +16,7 @@ from compressors import Raw, gradient_dropping
 from strategies import Compressed, TooFewReplies
 from strategies.channel.downlinks import Updates
 from strategies.channel.nodes import cohort
-from tests.support.linear import (
-    Pull,
-    grid_of,
-    modded_app,
-    plain_app,
-    record,
-    vector,
-)
+from tests.support.linear import Pull, grid_of, modded_app, plain_app, record, vector
 
 HALF = gradient_dropping(0.5)
 TARGETS = [(8.0, 4.0), (0.0, -16.0), (3.0, 5.0)]

@@ -5,15 +5,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compressors import (
-    ByName,
-    ErrorFeedback,
-    Raw,
-    compress,
-    decompress,
-    gradient_dropping,
-    parse,
-)
+from compressors import ByName, ErrorFeedback, Raw, compress, decompress, gradient_dropping, parse
 from compressors.whole.feedback import take_back
 from strategies import EF21, build
 from strategies.channel.mailbox import LATE

@@ -45,17 +45,11 @@ def inside() -> FedAvg:
 
 
 STRATEGIES: dict[str, tuple[Compressor, Callable[[], ChannelStrategy]]] = {
-    "mean by samples": (
-        Raw(),
-        lambda: DelayedDSGD(Raw(), clients=4, rule=DSGD("samples")),
-    ),
+    "mean by samples": (Raw(), lambda: DelayedDSGD(Raw(), clients=4, rule=DSGD("samples"))),
     "mean of residuals": (TOPK, lambda: DelayedDSGD(TOPK, clients=4)),
     "lossy downlink": (TOPK, lambda: DelayedDSGD(TOPK, TOPK, clients=4)),
     "Flower's mean": (TOPK, lambda: Compressed(inside(), TOPK, clients=4)),
-    "asynchronous": (
-        TOPK,
-        lambda: Asynchronous(TOPK, clients=4, rule=FedBuff(1, "constant")),
-    ),
+    "asynchronous": (TOPK, lambda: Asynchronous(TOPK, clients=4, rule=FedBuff(1, "constant"))),
 }
 
 Change = Callable[[RecordDict], None]

@@ -32,10 +32,7 @@ def updates(clients: Sequence[int]) -> dict[int, dict[str, torch.Tensor]]:
 
 
 def traffic_of(
-    clients: Sequence[int],
-    survivors: Sequence[int],
-    rule: SecAgg,
-    method: MaskedIntegers = METHOD,
+    clients: Sequence[int], survivors: Sequence[int], rule: SecAgg, method: MaskedIntegers = METHOD
 ) -> RoundTraffic:
     """A round with these updates: the survivors' messages have come, and the round is closed."""
     (side,) = rule.sides(seed=3)

@@ -384,14 +384,7 @@ def _runs(out: Path) -> bool:
     return any(read_summary(x.parent)["status"] == "done" for x in out.glob("cells/*/summary.json"))
 
 
-_OTHERWISE = (
-    ".lock",
-    "environment.json",
-    "summary.json",
-    "values.json",
-    "report.html",
-    "study.db",
-)
+_OTHERWISE = (".lock", "environment.json", "summary.json", "values.json", "report.html", "study.db")
 """Files with times or with a channel's number, and a lock that locks nothing."""
 
 

@@ -13,12 +13,7 @@ from compressors import (
     SparseHuffman,
 )
 from compressors.coders.huffman import code_lengths
-from compressors.coders.sample_huffman import (
-    run_probabilities,
-    sampled,
-    smoothed,
-    whole_weights,
-)
+from compressors.coders.sample_huffman import run_probabilities, sampled, smoothed, whole_weights
 from compressors.kernels import huffman
 from tests.support.generators import from_bits
 from tests.support.symbols import SHS, STRING, round_trip, symbol_codes

@@ -177,9 +177,7 @@ def test_means_that_the_order_of_a_sum_could_change(
     assert len(asked) == 3 and asked[1] == 1  # the values of the last tensor alone
 
 
-def test_a_small_norm_that_the_order_of_a_sum_could_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_small_norm_that_the_order_of_a_sum_could_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """The root of the sum of squares lies halfway between two float32 numbers, far below 2**-48."""
     asked = waits(monkeypatch, "compressors.device.write")
     half = torch.tensor([2.0**-60, 2.0**-72, 2.0**-72, 2.0**-84])

@@ -7,13 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors import (
-    BitWriter,
-    Then,
-    compress,
-    decompress,
-    parse,
-)
+from compressors import BitWriter, Then, compress, decompress, parse
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols
 from tests.support.generators import whole_numbers

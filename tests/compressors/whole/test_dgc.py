@@ -6,15 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import (
-    DGC,
-    BitWriter,
-    State,
-    Tensors,
-    compress,
-    decompress,
-    parse,
-)
+from compressors import DGC, BitWriter, State, Tensors, compress, decompress, parse
 from tests.support.generators import same_bits, whole_numbers
 
 # p = 1/4 of four entries, momentum 1/2: (update, sent index, sent value, u after, v after)

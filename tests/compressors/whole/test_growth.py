@@ -6,15 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import (
-    ROWS,
-    ErrorFeedback,
-    State,
-    UpdateError,
-    compress,
-    parse,
-    text,
-)
+from compressors import ROWS, ErrorFeedback, State, UpdateError, compress, parse, text
 from compressors.bounds import bound
 from compressors.whole.growth import always_grows, grows, may_grow
 from compressors.whole.keepers import parts_of

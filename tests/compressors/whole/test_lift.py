@@ -5,16 +5,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from compressors import (
-    ByName,
-    Float32,
-    Golomb,
-    Pipeline,
-    Raw,
-    TopK,
-    compress,
-    parse,
-)
+from compressors import ByName, Float32, Golomb, Pipeline, Raw, TopK, compress, parse
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
@@ -90,11 +81,7 @@ def named() -> dict[str, Tensor]:
 def test_the_first_rule_that_fits_counts() -> None:
     packet, memory = compress(RULES, named())
     assert list(packet.sent) == list(NAMES)
-    alone = {
-        "tiny.bias": Raw(),
-        "conv.bias": parse("sbc(0.1)"),
-        "conv.weight": LOCAL,
-    }
+    alone = {"tiny.bias": Raw(), "conv.bias": parse("sbc(0.1)"), "conv.weight": LOCAL}
     for name, compressor in alone.items():
         one = compress(compressor, {name: named()[name]})[0].sent[name]
         assert same_bits({name: one.decoded}, {name: packet.sent[name].decoded})

@@ -6,13 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import (
-    BitReader,
-    LowRank,
-    State,
-    UpdateError,
-    compress,
-)
+from compressors import BitReader, LowRank, State, UpdateError, compress
 from compressors.whole.lowrank import orthonormal
 from tests.support.generators import same_bits, whole_numbers
 

@@ -7,11 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import (
-    compress,
-    decompress,
-    parse,
-)
+from compressors import compress, decompress, parse
 from compressors.kernels import noise
 from compressors.kernels.hadamard import block_sizes, rotate
 from tests.support.generators import same_bits
