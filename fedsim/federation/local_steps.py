@@ -1,4 +1,4 @@
-"""The local steps of clients in a round: of settings, local epochs or seconds, or a controller.
+"""The local steps of clients that do unlike numbers of them: epochs, seconds, or a controller's.
 
 For a controller: its observations, and the orders that follow from its actions.
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 from compressors import Compressor, State
 from fedsim.federation import ledger, orders
 from fedsim.federation.draws import epoch_length
-from fedsim.federation.orders import START, Work
+from fedsim.federation.orders import START, Fixed, Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
@@ -38,7 +38,7 @@ from fedsim.settings.controllers import (
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from fedsim.settings.plans import Plan
 from strategies import RoundTraffic
-from strategies.channel.orders import ITERATIONS, LocalSteps, Order
+from strategies.channel.orders import LocalSteps, Order
 
 
 def client_steps(
@@ -101,45 +101,6 @@ class Facts:
     update_norm: float | None = None
     agreement: float | None = None
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-class Fixed:
-    """n and p of every round as the settings have them, with which nothing travels."""
-
-    ordering: "Controlled | None" = None
-    local_steps: LocalSteps | None = None
-    steps = 0
-    """The local iterations of the round: the most that a client of it does."""
-
-    def __init__(self, config: RunConfig) -> None:
-        self.config, self.plan = config, config.plan
-        self.work: dict[int, Work] = {}  # by client: what was ordered last
-
-    def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
-        """Begins a round; returns what every message of it says.
-
-        Args:
-            round_number: of the round, or of the row of a server that does not wait.
-            now: the simulated time.
-            done: the run's iterations so far.
-        """
-        self.steps = self.plan.local_iterations(round_number)
-        return ConfigRecord({ITERATIONS: self.steps})
-
-    def work_of(self, client: int) -> Work | None:
-        """The work of a client of the round; None: n of the round, which nobody has ordered."""
-        return self.work.get(client)
-
-    def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after the round that was begun last."""
-        return self.plan.evaluates(round_number)
-
-    def resumed(self, weights: Mapping[str, Tensor]) -> None:
-        """The model from which the run goes on."""
-
-    def close(self, number: int, works: Collection[Work]) -> None:
-        """Ends a row of an asynchronous server, whose updates had these works."""
-        self.steps = self.plan.local_iterations(number)
 
 
 class Individual(Fixed):

@@ -1,4 +1,4 @@
-"""n and p as they travel to a client, and what a client makes of them.
+"""n and p of the settings, and of orders as they travel to a client and are read there.
 
 An order is n in 7 bits per byte; then, where the method takes a fraction, p in 16 bits (three
 significant digits); then, where the task's learning rate has steps, the iterations of the run so
@@ -6,7 +6,11 @@ far, as n. Everything else the client knows from the run's settings.
 """
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+
+from flwr.app import ConfigRecord
+from torch import Tensor
 
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.lift import InParts
@@ -16,7 +20,7 @@ from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
 from strategies import TrainResult
 from strategies.channel.acknowledge import read_varint, varint
-from strategies.channel.orders import ITERATIONS, to_report
+from strategies.channel.orders import ITERATIONS, LocalSteps, Ordering, to_report
 from strategies.channel.payload import ORDER, ROUND, Settings
 
 ORDERED_FRACTION = "order/p"
@@ -40,6 +44,45 @@ class Work:
     p: float
     start: int
     ordered: bool = field(default=False, compare=False)
+
+
+class Fixed:
+    """n and p of every round as the settings have them, with which nothing travels."""
+
+    ordering: Ordering | None = None
+    local_steps: LocalSteps | None = None
+    steps = 0
+    """The local iterations of the round: the most that a client of it does."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.plan = config, config.plan
+        self.work: dict[int, Work] = {}  # by client: what was ordered last
+
+    def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
+        """Begins a round; returns what every message of it says.
+
+        Args:
+            round_number: of the round, or of the row of a server that does not wait.
+            now: the simulated time.
+            done: the run's iterations so far.
+        """
+        self.steps = self.plan.local_iterations(round_number)
+        return ConfigRecord({ITERATIONS: self.steps})
+
+    def work_of(self, client: int) -> Work | None:
+        """The work of a client of the round; None: n of the round, which nobody has ordered."""
+        return self.work.get(client)
+
+    def evaluates(self, round_number: int) -> bool:
+        """Whether the server scores its model after the round that was begun last."""
+        return self.plan.evaluates(round_number)
+
+    def resumed(self, weights: Mapping[str, Tensor]) -> None:
+        """The model from which the run goes on."""
+
+    def close(self, number: int, works: Collection[Work]) -> None:
+        """Ends a row of an asynchronous server, whose updates had these works."""
+        self.steps = self.plan.local_iterations(number)
 
 
 def work_of(config: RunConfig, plan: Plan, settings: Settings) -> Work:

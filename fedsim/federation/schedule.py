@@ -7,7 +7,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedsim.federation.inflight import InFlight
-from fedsim.federation.local_steps import Fixed
+from fedsim.federation.orders import Fixed
 from fedsim.federation.sampling import Sampling
 from fedsim.federation.spending import Spending
 from fedsim.federation.trainer import Trainer

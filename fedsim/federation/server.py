@@ -26,8 +26,9 @@ from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.evaluation import evaluate, evaluate_each
 from fedsim.federation.failures import suspect
 from fedsim.federation.flops import count_flops
-from fedsim.federation.local_steps import Controlled, Epochs, Fixed, Individual, client_steps
+from fedsim.federation.local_steps import Controlled, Epochs, Individual, client_steps
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.orders import Fixed
 from fedsim.federation.rounds import Rounds
 from fedsim.federation.sampling import Sampling
 from fedsim.federation.schedule import Schedule

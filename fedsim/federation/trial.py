@@ -26,8 +26,8 @@ from fedsim.federation.branches import WIDEST, Branches, Result
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.fingerprint import Contents, attributes, model_contents, of_function, same
-from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.orders import Fixed
 from fedsim.federation.recorder import StepRecorder
 from fedsim.federation.server import make_strategy
 from fedsim.federation.trainer import Trainer
