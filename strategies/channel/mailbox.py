@@ -87,10 +87,11 @@ class Mailbox:
 
     def _end(self) -> None:
         """Nothing more is waited for: messages without a reply are of an earlier round now."""
-        for client, message in self.messages.items():
-            if message.metadata.message_id not in self._answered:
-                node = message.metadata.dst_node_id
-                self._open[message.metadata.message_id] = client, node
+        if not self._clients:  # no reply has come
+            self._clients = {m.metadata.message_id: c for c, m in self.messages.items()}
+        for name in [name for name in self._clients if name not in self._answered]:
+            client = self._clients[name]
+            self._open[name] = client, self.messages[client].metadata.dst_node_id
         self.messages, self._clients, self._answered = {}, {}, set()
 
     def client_of(self, reply: Message) -> int | None:
