@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         ALL,
         Compressor,
         Packet,
+        Received,
         Sent,
         SentTensor,
         State,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
     from compressors.grammar import text, to_json
     from compressors.message import (
-        Received,
         compress,
         decompress,
         explain,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from operator import index
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -104,6 +104,18 @@ class Packet:
         """Which entries travel, ascending and flat, of each tensor that does not travel whole."""
         sent = self.sent.items()
         return {name: one.indices for name, one in sent if isinstance(one.indices, Tensor)}
+
+
+class Received(NamedTuple):
+    """A message as its receiver has it: the update, and where its bits went.
+
+    ``sent``: how many entries of each tensor travelled, by the message; for a method from
+    outside the package, which books none, those of the update that are not zero.
+    """
+
+    update: Tensors
+    spans: dict[Span, int]
+    sent: dict[str, int]
 
 
 class LazyPacket(Packet):

@@ -8,7 +8,6 @@ is refused by the fingerprint, up to one chance in 65,536.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from compressors.arguments import (
     template_of,
     update_of,
 )
-from compressors.base import Compressor, Packet, State, Tensors, finite
+from compressors.base import Compressor, Packet, Received, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import GPU_DEVICES
 from compressors.elsewhere import HostedMessage, host_template, is_elsewhere, on_host, placed_like
@@ -196,19 +195,6 @@ def _plan(compressor: Any, *updates: Tensors) -> Any:
     return plan_of(compressor) if takes(*updates) else None
 
 
-@dataclass(frozen=True)
-class Received:
-    """A message as its receiver has it: the update, and where its bits went.
-
-    ``sent``: how many entries of each tensor travelled, by the message; for a method from
-    outside the package, which books none, those of the update that are not zero.
-    """
-
-    update: Tensors
-    spans: dict[Span, int]
-    sent: dict[str, int]
-
-
 def receive(compressor: Compressor, payload: bytes, template: Tensors) -> Received:
     """The update in ``payload`` and its bits by span, read in one pass.
 
@@ -227,7 +213,7 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> R
     """``receive``, whose update may be ``Decoded``: tensors that are made when one is read."""
     decoded = decode(compressor, payload, template)
     if decoded is not None:
-        return Received(*decoded)
+        return decoded
     check_method(compressor)
     template, payload = template_of(template), payload_of(payload)
     with np.errstate(**_NUMPY):
@@ -236,10 +222,10 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> R
 
             decoded = decode_on_device(compressor, payload, template)
             if decoded is not None:
-                return Received(*decoded)
+                return decoded
         if is_elsewhere(template):
             read = read_message(compressor, payload, host_template(template))
-            return replace(read, update=placed_like(template, read.update))
+            return read._replace(update=placed_like(template, read.update))
         bits = BitReader(payload)
         version = bits.uint(8)
         if version != VERSION:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import Received
 from compressors.device.layout import numbers_of, numbers_on, uploaded
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import cut, fetch, on, programs_of, send
@@ -18,10 +19,12 @@ from compressors.kernels.gpu.unpack import Packed, unpack_symbols, words_of
 from compressors.kernels.segments.choose import SIZE
 from compressors.segments import layout, read
 from compressors.segments.layout import Part
-from compressors.segments.read import Headers, Read
+from compressors.segments.read import Headers
 
 
-def decode_on_device(compressor: Any, payload: bytes, template: dict[str, Tensor]) -> Read | None:
+def decode_on_device(
+    compressor: Any, payload: bytes, template: dict[str, Tensor]
+) -> Received | None:
     """What a payload says, for tensors on one device; the host waits for it once.
 
     None where it is not as it should be: the general way names what is wrong.

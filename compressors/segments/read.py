@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import Tensors
-from compressors.bits import SPANS, Span
+from compressors.base import Received, Tensors
+from compressors.bits import SPANS
 from compressors.kernels.segments import stream as streams
 from compressors.kernels.segments.choose import LOW, SIZE, START, WANTED
 from compressors.segments.layout import (
@@ -29,9 +29,6 @@ from compressors.segments.layout import (
     split_vector,
 )
 from compressors.segments.room import address_of, empty_floats, zeros
-
-Read = tuple[Tensors, dict[Span, int], dict[str, int]]
-"""An update, where its bits went, and how many entries of each tensor travelled."""
 
 FEW = 4
 """An update of which at most one entry in so many travelled is kept as these (``Decoded``)."""
@@ -101,7 +98,7 @@ class Decoded(Mapping[str, Tensor]):
         return name in self.names
 
 
-def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
+def decode(compressor: Any, payload: Any, template: Any) -> Received | None:
     """What a payload says; None where it does not go in one pass, or is not as it should be."""
     inputs = inputs_of(template, values=False)
     layout = None if inputs is None else layout_of(compressor, inputs.names, inputs.shapes)
@@ -194,7 +191,7 @@ def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str,
 
 def join_parts(
     layout: Layout, payload: bytes, books: np.ndarray, update: Tensors, walked: list[Headers]
-) -> Read:
+) -> Received:
     """What was read; the counts are in the order of the update's tensors."""
     many: dict[str, int] = {}
     for part, one in zip(layout.parts, walked, strict=True):
@@ -203,7 +200,7 @@ def join_parts(
         many = {name: many[name] for name in layout.names}
     spans = dict(zip(SPANS, books.tolist(), strict=True))
     spans["header"] += 8 * len(payload) - sum(spans.values())
-    return update, spans, many
+    return Received(update, spans, many)
 
 
 def parse_parts(layout: Layout, payload: bytes, books: np.ndarray) -> list[Headers] | None:

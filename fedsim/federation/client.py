@@ -196,7 +196,7 @@ def serve(
         client_update, more_seconds = yield from _timed(client_update)
         train_seconds += more_seconds
     if client_update.compressor_state is not None:
-        acknowledged = replace(delivery.ack, uplink=client_update.compressor_state)
+        acknowledged = delivery.ack._replace(uplink=client_update.compressor_state)
         delivery = replace(delivery, ack=acknowledged)
     try:
         encoding = line.encode(client, client_update.update, delivery)

@@ -141,26 +141,10 @@ class InProcess:
 
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
-        if self.card == math.inf:
-            self._put(client, state)
-            return
-        needed, before = on_card(state), on_card(self._on_card.get(client, {}))
-        if not 0 < needed <= self.card:
-            self._put(client, in_ram(state))
-            self._taken -= on_card(self._on_card.pop(client, {}))
-            return
-        for other in [c for c in self._on_card if c != client]:
-            if self._taken - before + needed <= self.card:
-                break
-            self._put(other, in_ram(self._on_card[other]))
-            self._taken -= on_card(self._on_card.pop(other))
-        self._forget(client)
-        self._on_card.pop(client, None)
-        self._on_card[client] = state
-        self._taken += needed - before
-
-    def _put(self, client: int, state: State) -> None:
-        """The same, in RAM or the file."""
+        if self.card != math.inf:
+            if self._put_on_card(client, state):
+                return
+            state = in_ram(state)
         before, new = self._sizes.get(client, 0), size(state)
         room, slot = self.ram_bytes - new, None
         for other in [*self._in_ram] if self._bytes - before > room else ():
@@ -180,8 +164,24 @@ class InProcess:
         else:
             self._slots[client] = slot
 
+    def _put_on_card(self, client: int, state: State) -> bool:
+        """The same where the memory fits the GPU, from which others leave; returns whether."""
+        needed, before = on_card(state), on_card(self._on_card.get(client, {}))
+        if not 0 < needed <= self.card:
+            return False
+        for other in [c for c in self._on_card if c != client]:
+            if self._taken - before + needed <= self.card:
+                break
+            self.put(other, in_ram(self._on_card[other]))
+        self._forget(client)
+        self._on_card[client] = state
+        self._taken += needed
+        return True
+
     def _forget(self, client: int) -> None:
-        """Frees a client's memory in RAM and in the file."""
+        """Frees a client's memory on the GPU, in RAM and in the file."""
+        if client in self._on_card:
+            self._taken -= on_card(self._on_card.pop(client))
         if client in self._slots:
             self.file.release(self._slots.pop(client))
         self._in_ram.pop(client, None)

@@ -12,10 +12,9 @@ it has seen the message, and by the client, whose replies have the number of los
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from reprlib import repr
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -103,8 +102,7 @@ def read_applied(settings: Mapping[str, Any]) -> int:
     return int(settings["round"]) - read_varint(data)[0]
 
 
-@dataclass(frozen=True)
-class Ack:
+class Ack(NamedTuple):
     """The method's memory once the fate of the message before is known.
 
     ``applied``: whether that counts, or there was none; ``returned``: how many updates went back

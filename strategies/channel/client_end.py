@@ -253,15 +253,7 @@ class ClientEnd:
         settings = read_settings(content) if settings is None else settings
         payload = payload_in(content, settings)
         if ENDS in settings:
-            expected = ends(self.uplink, self.downlink, self.template, self.buffers)
-            theirs = str(settings[ENDS])
-            if theirs != expected:
-                raise ValueError(
-                    f"the two ends differ: the strategy has {theirs}; client_mod has {expected}: "
-                    "give both the same (model: client_mod(template=...) has names and shapes of "
-                    "what start() is given; buffers: Compressed(buffers=Buffers(...)) and "
-                    "client_mod(buffers=...))"
-                )
+            self._check_ends(str(settings[ENDS]))
         channel_memory = of_channel(memory or {}, settings)
         if SCORES in settings:
             ack = Ack({})
@@ -280,17 +272,21 @@ class ClientEnd:
         weights = {name: base[name] for name in self.template}
         has_buffers = BUFFERS in settings or BUFFERS_UP in settings
         buffers = from_payload(settings, self.buffers) if has_buffers else {}
+        first = not channel_memory
         return Delivery(
-            weights,
-            buffers,
-            settings,
-            not channel_memory,
-            ack,
-            base,
-            self.uplink,
-            self.seed,
-            samples,
+            weights, buffers, settings, first, ack, base, self.uplink, self.seed, samples
         )
+
+    def _check_ends(self, theirs: str) -> None:
+        """Raises ``ValueError`` where the server's end of the channel is another one."""
+        expected = ends(self.uplink, self.downlink, self.template, self.buffers)
+        if theirs != expected:
+            raise ValueError(
+                f"the two ends differ: the strategy has {theirs}; client_mod has {expected}: "
+                "give both the same (model: client_mod(template=...) has names and shapes of "
+                "what start() is given; buffers: Compressed(buffers=Buffers(...)) and "
+                "client_mod(buffers=...))"
+            )
 
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""

@@ -236,10 +236,10 @@ _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 
 def of_reply(reply: Message) -> Travel:
     """The bytes of a reply, and of the answer to it."""
-    if reply.has_error() and reply.error.code in _NOT_SENT:
-        return NO_TRAVEL
     kind = reply.metadata.message_type
-    return to_server(reply.error if reply.has_error() else reply.content, kind)
+    if not reply.has_error():
+        return to_server(reply.content, kind)
+    return NO_TRAVEL if reply.error.code in _NOT_SENT else to_server(reply.error, kind)
 
 
 @dataclass
