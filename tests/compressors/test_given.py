@@ -156,6 +156,7 @@ def test_what_is_decoded_is_float32_whatever_like_is(method: str) -> None:
 METHODS = {
     "a text": ("sbc(0.5)", "not 'sbc(0.5)': parse('sbc(0.5)') makes one"),
     "None": (None, "not None"),
+    "a list": ([1], "not [1]"),
     "a class": (c.TopK, "not TopK"),
     "a part": (c.TopK(0.5), "not topk(0.5)"),
     "a codec": (parse("topk(0.5) | float32").codec, ": per_tensor(topk(0.5) | float32 | golomb)"),

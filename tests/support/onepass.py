@@ -84,6 +84,8 @@ def both_ways(text: str, updates: list[Tensors], seed: int = 0) -> list[Packet]:
                 assert equal(mine.indices, one.indices) and equal(mine.values, one.values)
             else:
                 assert mine.indices is one.indices
+        assert packet.indices.keys() == expected.indices.keys(), text
+        assert all(equal(packet.indices[name], x) for name, x in expected.indices.items())
         assert list(here) == list(there)
         assert all(equal(here[key], x) for key, x in there.items())
         template = {name: torch.empty_like(x) for name, x in update.items()}
