@@ -9,7 +9,7 @@ They draw the same on any number of workers.
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +24,8 @@ from strategies.generators import global_generators, seeded
 Watched = TypeVar("Watched")
 
 _HOST = torch.device("cpu")
+
+_UNWATCHED = nullcontext()
 
 _DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
 
@@ -164,15 +166,15 @@ class Watch:
             _DRAWING.add(self.task)
         return train(True)
 
-    @contextmanager
-    def turn(self, seed: Callable[[], int], seeds: bool) -> Iterator[None]:
+    def turn(self, seed: Callable[[], int], seeds: bool) -> AbstractContextManager[None]:
         """One step, with seeded generators where ``seeds``; a trainer's first is always so.
 
         ``seed`` is called where generators are seeded: few steps need it.
         """
-        if self._warm and not seeds:
-            yield
-            return
+        return self._watched(seed, seeds) if seeds or not self._warm else _UNWATCHED
+
+    @contextmanager
+    def _watched(self, seed: Callable[[], int], seeds: bool) -> Iterator[None]:
         with seeded(seed(), self.device):
             before = self._states()
             yield

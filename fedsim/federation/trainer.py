@@ -31,6 +31,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.strategies import flags_of
 from fedsim.tasks import Data, Task
 from fedsim.tasks.data.images import Augmentation
+from fedsim.tasks.data.lazy import Lazy
 from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
@@ -123,6 +124,7 @@ class Trainer:
         held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
             stay float32.
+        draws_batches: whether a batch is more than a look into tensors, for which a step is seeded.
         masks_all: whether momentum is forgotten wherever entries are sent.
         products: inside what it returns, a GPU multiplies as the run's precision says.
         means: of the messages that are relayed to clients.
@@ -142,6 +144,8 @@ class Trainer:
         self.device = torch.device(config.machine.device)
         repeatable(self.device)
         self.data = resident(federation.data, self.device)
+        indexed = type(self.data) is Data and not isinstance(self.data.train_x, Lazy)
+        self.draws_batches = not indexed or self.data.draw is not None
         self.steps = not self.plan.algorithm.gradients
         with enough(self.device):
             self._hold(self._built())
@@ -223,9 +227,11 @@ class Trainer:
                 hook.at(self.parameters) if isinstance(hook, TensorHook) else copy(hook)
                 for hook in (flat_hooks(gradient_hooks) if gradient_hooks else ())
             ]  # new ones, as this may be the second time
-            total = torch.zeros((), device=self.device)
+            total, last_factor = torch.zeros((), device=self.device), None
             for iteration, factor in enumerate(factors, start=done):
-                self.set_rates(factor)
+                if factor != last_factor:
+                    self.set_rates(factor)
+                    last_factor = factor
                 path = self.config.seed, "global", client, iteration
                 with self.watch.turn(partial(derive, *path), seeds):
                     total += self.step(*self.batch(client, iteration), hooks)
@@ -296,9 +302,10 @@ class Trainer:
 
         The draws of an iteration (augmentation, negatives, and the model's masks) are seeded.
         """
-        seed = self.seed_masks(client, iteration)
         index = self.batches_of(client).at(iteration)
-        x, y = self.data.batch(index, self._noise.manual_seed(seed))
+        if self.draws_batches or self.dropouts:
+            self._noise.manual_seed(self.seed_masks(client, iteration))
+        x, y = self.data.batch(index, self._noise)
         return to_device(x, self.device, self.layout), to_device(y, self.device)
 
     def seed_masks(self, client: int, iteration: int) -> int:

@@ -253,6 +253,8 @@ def test_no_step_reads_a_number(together: bool, make_task: Any) -> None:
 def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
     config = small()
     trainer, seeds = Trainer(config, ClientData.of(config)), []
+    assert not trainer.draws_batches  # the digits are only looked into
+    trainer.draws_batches = True
     for client, iteration in ((0, 0), (0, 1), (1, 0)):
         trainer.batch(client, iteration)
         seeds.append(trainer._noise.initial_seed())
