@@ -32,28 +32,6 @@ def test_texts_are_read_and_printed(name: str) -> None:
     assert row.title and row.source
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("plato(3)", "unknown controller 'plato'"),
-        ("plateau(x=1)", "has no 'x'; it takes p"),
-        ("plateau(0)", "patience is 0: give a whole number from 1"),
-        ("link(", "is not closed; give a name and settings"),
-        ("warmup(1 2)", "cannot read .1 2"),
-        ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"),
-        ("adacomm", "every"),
-        ("plateau(factor=1)", "factor is 1: give a number above 1"),
-        ("link(1, least=0.5, most=0.1)", "least is 0.5, above most"),
-        ("warmup(3, first=True)", r"first is True: it lies in \(0, 1\]"),
-        ("link(1e999)", "seconds is inf: give a number above 0"),
-        ("plateau(patience=1, patience=2)", "patience is given twice.*give a name and settings"),
-    ],
-)
-def test_what_is_refused(written: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        parse_controller(written)
-
-
 @dataclass(frozen=True)
 class Dated:
     needs: ClassVar[tuple[str, ...]] = ()

@@ -101,28 +101,6 @@ SPARSE = {
 }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "tree",
-        "tree()",
-        "tree(groups=0)",
-        "tree(groups=x)",
-        "tree(2, 3, 4, 5, 6, 7)",
-        "tree(2, a=3)",
-        "tree(2, up=3)",
-        "tree(2, latency=3Mbit)",
-        "tree(2), server_up=1Mbit",
-        "tree(2), framing=on",
-        "tree(2), coding=measured",
-        "trees(2)",
-    ],
-)
-def test_no_such_tree(text: str) -> None:
-    with pytest.raises(UsageError, match="topology"):
-        parse(f"up=1Mbit, topology={text}")
-
-
 def test_a_tree_has_no_price_on_another_network(make_task: Any, tmp_path: Path) -> None:
     trained(make_task, tmp_path / "tree", rounds=1)
     with pytest.raises(UsageError, match="edge servers"):

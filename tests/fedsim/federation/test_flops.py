@@ -118,23 +118,6 @@ def test_operators_of_a_few_operations_per_entry(name: str) -> None:
     assert not is_heavy("aten", name) and is_heavy("mine", name)
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("compute=2GFLOP", "compute is '2GFLOP': .*such as 2GFLOP/s"),
-        ("compute=1s, flops=1GFLOP", "flops is 1GFLOP, and nothing goes by it"),
-        ("energy_up=5J", "energy_up is '5J': .*such as 1uJ/bit"),
-        ("energy_up=1MJ/bit", "energy_up is '1MJ/bit'"),
-        ("battery=5J", "battery is 5J, and nothing empties it"),
-        ("energy_compute=2W", "energy_compute is 2W and compute is measured"),
-        ("topology=allreduce, compute=1s, energy_up=1J/bit", "energy_up is 1J/bit and topology"),
-    ],
-)
-def test_settings_of_rates_and_energy_that_are_refused(text: str, named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        parse(text)
-
-
 def test_every_client_has_its_own_rate_and_energy() -> None:
     """They follow from the seed, each from its own draws."""
     text = "compute=lognormal(2GFLOP/s, 0.5), flops=1GFLOP, energy_compute=2W"

@@ -93,57 +93,10 @@ def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
     assert (now, there.tolist()) == (0, [0, 1, 2])
 
 
-REFUSED = {
-    "5gg": "unknown network '5gg' (did you mean 5g?)",
-    "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
-    "up=0": "--network: up is '0': give a number above 0 with a unit",
-    "up=5": "--network: up is '5': give a number above 0 with a unit (bit, kbit, Mbit, Gbit or",
-    "4g, down=5e6/s": "--network: down is '5e6/s': give a number above 0 with a unit",
-    "server-up=1": "--network: server_up is '1': give a number above 0 with a unit",
-    "server_down=1e9": "--network: server_down is '1e9': give a number above 0 with a unit",
-    "up=lognormal(5, 1)": "--network: up is '5': give a number above 0 with a unit",
-    "down=uniform(1, 2Mbit)": "--network: down is '1': give a number above 0 with a unit",
-    "up=5MB": "5Mbit, or inf; did you mean 40Mbit (8 bits a byte)?",
-    "up=5Mbps": "did you mean 5Mbit?",
-    "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
-    "up=uniform(1Mbits, 2Mbit)": "did you mean 1Mbit?",
-    "latency=1hour": "did you mean 1h?",
-    "latency=2 days": "did you mean 48h?",
-    "up=5Mbytes": "did you mean 40Mbit (8 bits a byte)?",
-    "compute=2 secs": "did you mean 2s?",
-    "latency=50ms/s": "latency is '50ms/s': give a number of seconds",
-    "4g, up": "--network: up has no value; write it as in up=5Mbit",
-    "down=": "--network: down has no value",
-    "4g, wifi": "--network: unknown setting 'wifi'",
-    "lat=0, 05": "did you mean 0.05, with a decimal point?",
-    "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
-    "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
-    "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",
-    "latency=-1s": "latency is '-1s': give a number of seconds",
-    "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
-    "up=lognormal(5Mbit, x)": "sigma is 'x'",
-    "up=uniform(2Mbit, 1Mbit)": "LOW <= HIGH",
-    "missing.toml": "--network is missing.toml: there is no such file",
-    "4g, trace=x.csv": "trace stands in the place of up and down",
-    "trace=x.csv": "trace x.csv cannot be read",
-    "compute=fast": "compute is 'fast'",
-    "compute=20ms*measured": "compute is '20ms': give a number without a unit before measured",
-    "compute=20ms measured": "compute is '20ms': give a number without a unit before measured",
-    "compute=lognormal(20ms, 1)*measured": "compute is '20ms': give a number without a unit",
-}
-
-
 def test_a_factor_of_what_was_measured_may_vary() -> None:
     compute = parse("compute=lognormal(2, 0.5)*measured").compute
     assert (compute.kind, compute.first, compute.second) == ("lognormal", 2, 0.5)
     assert parse("compute=0*measured").compute.first == 0
-
-
-@pytest.mark.parametrize("text", REFUSED)
-def test_what_is_no_network_is_told_in_a_line(text: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse(text)
-    assert REFUSED[text] in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -40,24 +40,6 @@ def test_a_text_is_read_and_written_back(name: str) -> None:
     assert config.digest == RunConfig(clients=Clients(4)).digest
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("uniforms", ["uniforms", "uniform", "weighted"]),
-        ("weighted", ["weighted", "by", "weighted(samples)"]),
-        ("weighted(losses)", ["by", "losses", "samples"]),
-        ("weighted(samples, 2)", ["weighted(samples, 2)", "by"]),
-        ("link(slowest)", ["first", "slowest", "fastest"]),
-        ("uniform(x=1)", ["uniform(x=1)", "'x'"]),
-        ("nowhere.py:Mine", ["nowhere.py", "FILE.py:NAME"]),
-    ],
-)
-def test_what_is_no_sampler_is_refused(typed: str, said: list[str]) -> None:
-    with pytest.raises(UsageError) as error:
-        Clients(4, sampler=typed)
-    assert all(word in str(error.value) for word in ["--sampler", *said])
-
-
 def test_by_samples_the_smallest_keys_are_drawn() -> None:
     """Keys E_i / n_i of the lots E: the client with 8 samples is before those with 1 and 2."""
     lots = np.random.default_rng([3, 0]).exponential(size=10)
@@ -198,12 +180,3 @@ def test_the_pacer_lets_slower_clients_in() -> None:
         memory = sampler.learn({0: used(loss)}, memory)
         shares.append(memory["share"])
     assert shares == [0.3, 0.3, 0.3, 0.5, 0.5, 0.5]
-
-
-@pytest.mark.parametrize(
-    "text", ["oort(explore=2)", "oort(alpha=-1)", "oort(window=0)", "oort(cutoff=x)"]
-)
-def test_what_oort_does_not_take(text: str) -> None:
-    with pytest.raises(UsageError, match="--sampler") as error:
-        Clients(4, sampler=text)
-    assert text[5:-1].split("=")[0] in str(error.value)

@@ -1,6 +1,7 @@
 """What a run refuses: one table of settings, and of what the error says of each."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ TABLE = Path(__file__).with_name("refused.txt")
 
 def values(text: str) -> dict[str, Any]:
     """``a=1, b="x"`` as a dict; nan is the number."""
-    call: Any = ast.parse(f"f({text.replace('=nan', '=1e999-1e999')})", mode="eval").body
+    call: Any = ast.parse(f"f({re.sub('=nan(?=,|$)', '=1e999-1e999', text)})", mode="eval").body
     return {word.arg: value(word.value) for word in call.keywords}
 
 
