@@ -6,26 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save, save_file
+from safetensors.torch import load_file, save_file
 
 from compressors import compress, parse
 from tests.support.commands import Typed, files
 
 METHOD = "topk(0.05) | float32 | golomb"
 FIELDS = {
-    "method",
-    "entries",
-    "sent",
-    "wire_bits",
-    "content_bits",
-    "header_bits",
-    "position_bits",
-    "value_bits",
-    "side_bits",
-    "ratio",
-    "relative_error",
-    "seconds",
-    "tensors",
+    *("method", "entries", "sent", "wire_bits", "content_bits", "header_bits", "position_bits"),
+    *("value_bits", "side_bits", "ratio", "relative_error", "seconds", "tensors"),
 }
 
 
@@ -36,20 +25,13 @@ def update(typed: Typed) -> np.ndarray:
     np.save("update.npy", values)
     np.save("float64.npy", values.astype("float64"))
     np.save("integers.npy", np.arange(5))
-    np.save("nan.npy", np.array([1, np.nan], dtype="float32"))
-    np.save("inf.npy", np.array([1, -np.inf], dtype="float32"))
     np.save("other.npy", values[:3])
     np.save("object.npy", np.array([print], dtype=object), allow_pickle=True)
     np.savez("archive.npz", values)
     Path("text").write_text("no array")
-    Path("text.npy").write_text("no array")
     torch.save({"late": torch.ones(3, 4), "early": torch.arange(5.0)}, "model.pt")
     torch.save({"w": torch.ones(3).half(), "n": torch.tensor(2)}, "mixed.pt")
-    torch.save({"model": {"w": torch.ones(3)}}, "nested.pt")
-    torch.save(print, "code.pt")
-    Path("cut.safetensors").write_bytes(save({"w": torch.ones(50)})[:-9])
     Path("cut.npy").write_bytes(Path("update.npy").read_bytes()[:200])
-    Path("empty.npy").write_bytes(b"")
     return values
 
 
@@ -138,27 +120,13 @@ def test_in_words(update: np.ndarray, typed: Typed) -> None:
 
 BAD = {
     "compress nope update.npy": ["'nope'", "sbc, gradient_dropping"],
-    "compress raw float64.npy": ["float64.npy", "float64", "float32"],
-    "compress raw integers.npy": ["integers.npy", "int64", "float32"],
-    "compress raw nan.npy": ["nan.npy", "NaN or infinity"],
-    "compress raw inf.npy": ["inf.npy", "NaN or infinity"],
     "compress sbc update.npy": ["'sbc'", "no fraction", "'sbc(0.01)'"],
     "compress topk({p})|float32 update.npy": ["'topk({p})|float32'", "'topk(0.01)|float32'"],
     "compress archive.npz update.npy": ["'archive.npz'"],
     "compress raw archive.npz": ["archive.npz", "float32"],
     "compress raw object.npy": ["object.npy", "not a .npy file of numbers"],  # no pickle is loaded
-    "compress raw text": ["text", "not a .npy, .pt, .pth or .safetensors file", "float32"],
-    "compress raw text.npy": ["text.npy", "not a .npy file"],
     "compress raw cut.npy": ["cut.npy", "not a .npy file"],
-    "compress raw empty.npy": ["empty.npy", "not a .npy file"],
-    "compress raw cut.safetensors": ["cut.safetensors", "damaged"],
-    "compress raw code.pt": ["code.pt", "needs code", "print"],
-    "compress raw nested.pt": ["nested.pt", "'model' is a dict"],
-    "compress raw mixed.pt": ["'w' is float16", "'n' is int64", "--as-float32"],
     "compress by_name('late',raw) model.pt": ["model.pt", "early"],
-    "compress raw integers.npy --as-float32": ["integers.npy", "no tensor of floats"],
-    "compress raw none.npy": ["none.npy", "No such file"],
-    "compress raw update.npy -o text/below": ["-o", "text/below", "cannot be written"],
     "compress raw update.npy -o none/below": ["-o", "none/below", "cannot be written"],
     "compress raw update.npy --seed x": ["--seed", "'x'"],
     "decompress raw m.bin --like other.npy -o d.npy": ["m.bin", "raw"],
@@ -166,15 +134,12 @@ BAD = {
     "decompress sbc(2) m.bin --like update.npy -o d.npy": ["2", "at most 1"],
     "decompress raw cut.bin --like update.npy -o d.npy": ["cut.bin"],
     "decompress raw long.bin --like update.npy -o d.npy": ["long.bin"],
-    "decompress raw empty.npy --like update.npy -o d.npy": ["empty.npy"],
-    "decompress sbc m.bin --like update.npy -o d.npy": ["'sbc'", "no fraction"],
     "decompress raw m.bin --like update.npy -o d.txt": ["d.txt", ".safetensors"],
     "decompress raw m.bin --like update.npy -o none/d.npy": ["-o", "none/d.npy", "no folder"],
     "decompress raw m.bin --like model.pt -o d.npy": ["-o", "d.npy", "one tensor", "2"],
     "decompress raw m.bin --like model.pt -o d.pt": ["m.bin", "raw", "2, of 17 entries"],
     "decompress raw none.bin --like update.npy -o d.npy": ["none.bin", "No such file"],
     "decompress raw m.bin --like float64.npy -o d.npy": ["float64.npy", "float32"],
-    "decompress raw m.bin --like update.npy -o text/d.npy": ["-o", "text/d.npy"],
     "decompress raw m.bin --like update.npy": ["-o/--output"],
 }
 
