@@ -66,24 +66,6 @@ def test_a_named_partitioner_deals_as_that_of_flwr_datasets():
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("ShrdPartitioner()", "unknown partitioner 'ShrdPartitioner' .*mean ShardPartitioner"),
-        ("VerticalEvenPartitioner()", "deals columns"),
-        ("IdToSizeFncPartitioner()", "FILE.py:FUNCTION"),
-        ("DirichletPartitioner(alhpa=1)", "unknown argument 'alhpa' .*mean alpha"),
-        ("DirichletPartitioner()", "it lacks alpha"),
-        ("DirichletPartitioner(0.3)", "by name: num_partitions, partition_by, alpha"),
-        ("NaturalIdPartitioner(partition_by=site)", "'site'; the columns are label, feature"),
-        ("SizePartitioner(partition_sizes=(1, f(2)))", r"cannot read 'f\(2\)'"),
-    ],
-)
-def test_a_partitioner_that_cannot_be_is_refused_before_any_data(spec, words):
-    with pytest.raises(UsageError, match=words):
-        check_partition(spec)
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
         ("NaturalIdPartitioner()", "makes 4 partitions, and --clients is 3"),
         ("SizePartitioner(partition_sizes=(60, 60, 60))", "flwr-datasets says"),
     ],
