@@ -125,10 +125,8 @@ def sweep(typed: Typed, *more: str, task: str = "task.py:CSV", temporal: str = "
 
 
 EDITS = {
-    "the task": ("task.py:CSV", ("task.py", "clients=2)", "clients=2, lr_steps=((1, 0.5),))")),
     "a module beside it": ("task.py:CSV", ("helper.py", "WIDTH = 2", "WIDTH = 4")),
     "its table": ("task.py:CSV", ("a.csv", "\n3,3,1\n", "\n3,4,1\n")),
-    "what load reads": ("task.py:OWN", ("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")),
     "what load finds itself": ("task.py:AWAY", ("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")),
 }
 
