@@ -29,7 +29,7 @@ from fedsim.show.columns import PER_CLIENT, failures_told, table_caption, worth_
 from fedsim.show.layout import Column, Kind, longest, terminal_table
 from fedsim.show.planes import method_text
 
-Texts = tuple[list[str], list[tuple[list[str], str]]]
+Texts = tuple[list[str], list[tuple[list[str], str]], list[str]]
 """The headings of a table, and its rows: their texts and their kind."""
 
 CELL_COLUMNS = ("task", "method", "label", "temporal", "gradient")
@@ -213,7 +213,8 @@ def summary_table(
 def summary_texts(
     rows: pd.DataFrame, columns: Sequence[str] | None = None, per_seed: bool = False
 ) -> Texts:
-    """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
+    """The headings of the summary table; its rows: texts, and "done", "failed" or "seeds"; and what
+    each column holds, empty where its heading explains it.
 
     A row of kind "seeds" is the mean of the seeds above it. Runs of one label, n, p and seed are
     not seeds of each other: nothing is averaged, and each has its name.
@@ -226,12 +227,8 @@ def summary_texts(
     shown, names = shown_rows(ordered(rows), columns, per_seed)
     records = shown.to_dict("records")
     texts = ([value_text(name, row) for name in names] for row in records)
-    return [heading(name, shown) for name in names], list(zip(texts, shown["kind"], strict=True))
-
-
-def summary_meanings(rows: pd.DataFrame, per_seed: bool = False) -> list[str]:
-    """What each column of `summary_texts` holds; empty of one that its heading explains."""
-    return [_MEANINGS.get(name, "") for name in shown_rows(ordered(rows), None, per_seed)[1]]
+    lines = list(zip(texts, shown["kind"], strict=True))
+    return [heading(n, shown) for n in names], lines, [_MEANINGS.get(n, "") for n in names]
 
 
 def ordered(runs: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fedsim.show.answer import SEEDS, best, ladder, texts
 from fedsim.show.columns import failures_told
 from fedsim.show.markup import facts, html
 from fedsim.show.style import metric_name
-from fedsim.show.tables import summary_meanings, summary_texts
+from fedsim.show.tables import Texts, summary_texts
 
 _UNITS = {"timeout": "timeout (seconds)"}
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
@@ -57,27 +57,22 @@ def answers(results: Results, budget: float | None = None, budget_of: str = "up"
 def summary(results: Results) -> str:
     """The summary table, a row per cell, as on the terminal; of several seeds, folded, a row per
     run."""
-    headings, rows = summary_texts(results.runs)
-    points = any("points" in heading for heading in headings)
+    texts = summary_texts(results.runs)
+    points = any("points" in heading for heading in texts[0])
     averaged = results.runs["seed"].nunique() > 1
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
     note += " Mean ± sample standard deviation (seeds)." if averaged else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
     not_used = f"<p>Replies that were asked for and not used:</p><ul>{lines}</ul>" if lines else ""
-    table = _rows_shown(headings, rows, "Summary table", summary_meanings(results.runs))
+    table = _rows_shown(texts, "Summary table")
     if averaged:
-        single = _rows_shown(
-            *summary_texts(results.runs, per_seed=True),
-            "Table of single runs",
-            summary_meanings(results.runs, per_seed=True),
-        )
+        single = _rows_shown(summary_texts(results.runs, per_seed=True), "Table of single runs")
         table += f"<details><summary>A row per run</summary>{single}</details>"
     return f'{table}{not_used}<p class="note">{note}</p>'
 
 
-def _rows_shown(
-    headings: list[str], rows: list[tuple[list[str], str]], about: str, meanings: list[str]
-) -> str:
+def _rows_shown(texts: Texts, about: str) -> str:
+    headings, rows, meanings = texts
     return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows], meanings)
 
 

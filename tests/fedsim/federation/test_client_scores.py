@@ -87,7 +87,7 @@ def test_scores_are_those_of_each_client_s_samples(tmp_path: Path) -> None:
     assert last.client_metric_worst == pytest.approx(scores[0])  # 12 // 10 = 1
     assert last["client_metric_spread"] == pytest.approx(np.std(scores))
     assert result.summary["client_metric_mean"] == last["client_metric_mean"]
-    headings, (row,) = summary_texts(load(tmp_path).runs, ["metric", *CLIENT_SCORES])
+    headings, (row,), _ = summary_texts(load(tmp_path).runs, ["metric", *CLIENT_SCORES])
     assert row[0][2] == f"{scores[0]:.4f}"
 
 

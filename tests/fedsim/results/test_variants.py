@@ -60,7 +60,7 @@ def test_differences_go_by_the_reference_of_the_same_settings(tuned: Results) ->
     moved = (runs["variant"] == "lr = 0.5") & ~fast & runs["metric"].notna()
     assert change[moved].round(9).unique().tolist() == [0.25]
     assert change[~moved].dropna().round(9).unique().tolist() == [0]
-    headings, rows = summary_texts(runs)
+    headings, rows, _ = summary_texts(runs)
     assert headings[:3] == ["method", "strategy", "lr"]
     shown = [texts[1:3] for texts, _ in rows if texts[0] == "dense" == texts[7]]
     assert shown == [["dsgd", "default"], ["dsgd", "0.5"], ["fedadam", "0.25"]]
@@ -89,11 +89,11 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
         make_sweep(tmp_path / name, (10,), (0.1,), seeds=(0, 1))
     say(tmp_path / "b", "lr = 0.5")
     runs = load_results(tmp_path / "a", tmp_path / "b").runs
-    headings, rows = summary_texts(runs, per_seed=True)
+    headings, rows, _ = summary_texts(runs, per_seed=True)
     assert headings[:4] == ["lr", "seed", "n", "p"]  # and no method, as there is one
     shown = [texts[:3] for texts, kind in rows if kind == "seeds"]
     assert shown == [[lr, "mean", n] for n in ("1", "10") for lr in ("default", "0.5")]
-    _, rows = summary_texts(runs, ["label", "seed"])  # which then says the settings itself
+    _, rows, _ = summary_texts(runs, ["label", "seed"])  # which then says the settings itself
     labels = ["dense", "dense (lr = 0.5)", "sbc", "sbc (lr = 0.5)"]
     assert [texts[0] for texts, _ in rows] == labels
 

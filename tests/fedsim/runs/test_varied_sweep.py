@@ -31,7 +31,7 @@ def test_a_sweep_over_settings(typed: Typed, tmp_path: Path) -> None:
     assert (out / "report.html").exists()
     written = pd.read_csv(out / "summary.csv")
     assert written["lr"].tolist() == runs["lr"].tolist()
-    headings, rows = summary_texts(runs)
+    headings, rows, _ = summary_texts(runs)
     assert headings[:4] == ["downlink", "lr", "n", "p"]
     assert len(rows) == 6 == len({tuple(texts[:5]) for texts, _ in rows})
     # every cell goes by the reference of its own rate, whatever its downlink is

@@ -108,7 +108,7 @@ def test_the_budget_figure_says_which_method_is_best(both: Results) -> None:
 
 
 def test_tables_name_the_methods(both: Results) -> None:
-    headings, rows = summary_texts(both.runs)
+    headings, rows, _ = summary_texts(both.runs)
     assert headings[0] == "method"
     assert [texts[0] for texts, _ in rows] == ["dense"] + 4 * ["gradient_dropping"] + 4 * ["sbc"]
     assert "| gradient_dropping | 1 | 0.1 |" in table(both.runs)

@@ -137,10 +137,10 @@ def test_iterations_are_those_done(tmp_path: Path) -> None:
 
 def test_unlike_quantities_have_columns_of_their_own(tmp_path: Path) -> None:
     cells = make_sweep(tmp_path, seeds=(0, 1))
-    headings, rows = summary_texts(runs_of(cells))
+    headings, rows, _ = summary_texts(runs_of(cells))
     assert not any("\n" in text for texts, _ in rows for text in texts)
     scores = [cell(10, 0.1, 0.4), cell(10, 0.1, 31.4, task="text", metric_name="perplexity")]
-    headings, rows = summary_texts(runs_of(scores))
+    headings, rows, _ = summary_texts(runs_of(scores))
     (names,) = [k for k, heading in enumerate(headings) if heading == "metric"]
     assert [texts[names] for texts, _ in rows] == ["accuracy", "perplexity"]
     losses = runs_of([cell(1, 1, 30.0), cell(10, 0.1, 31.4)]).assign(metric_name="perplexity")

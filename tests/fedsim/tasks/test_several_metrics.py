@@ -57,7 +57,7 @@ def test_the_scores_of_the_page(tmp_path: Path) -> None:
     assert result.rounds["score_top5"].notna().tolist() == [False, True]
     assert result.summary["score_top5"] == last["score_top5"]
     assert 0 <= last["client_metric_worst"] <= last["client_metric_mean"] <= 1
-    headings, rows = summary_texts(load(tmp_path).runs, ["metric", "score_top5"])
+    headings, rows, _ = summary_texts(load(tmp_path).runs, ["metric", "score_top5"])
     assert headings == ["accuracy", "score top5"] and float(rows[0][0][1]) > 0.3
 
 
