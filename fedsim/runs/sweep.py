@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +95,16 @@ def run_cells(
     with own_files(out, configs):
         runs = as_there(configs, out)
         cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
-        check_sweep(cells, jobs, on_this_machine=ray_address is None)
-        check_folder(out, cells)
-        described_cells = cells
-        if described:  # a grid's names say the place alone
-            cells = [cellfile.labelled(cell) for cell in cells]
-        chosen_cells = part_of(cells, only)
 
-        def begin() -> list[RunSpec]:
+        def begin(chosen_cells: Sequence[Cell]) -> list[RunSpec]:
             waiting = _prepared(chosen_cells, out)
             if described:
-                cellfile.write_cells(described_cells, out)
+                cellfile.write_cells(cells, out)
             return waiting
 
-        end = partial(_summarized, cells, chosen_cells, out)
-        return _carried_out(out, begin, end, jobs, ray_address, progress, shared=only is not None)
+        # A grid's names say the place alone.
+        named = [cellfile.labelled(cell) for cell in cells] if described else cells
+        return _carried_out(named, out, jobs, ray_address, progress, only, begin)
 
 
 def part_of(cells: Sequence[Cell], only: CellShare | None) -> list[Cell]:
@@ -147,27 +141,37 @@ _TURN_SECONDS = 600.0
 
 
 def _carried_out(
+    cells: Sequence[Cell],
     out: Path,
-    begin: Callable[[], list[RunSpec]],
-    end: Callable[[], list[dict[str, Any]]],
     jobs: int | None,
     ray_address: str | None,
     progress: Reporter | bool | None,
-    shared: bool,
+    only: CellShare | None,
+    begin: Callable[[Sequence[Cell]], list[RunSpec]],
+    end: Callable[[], object] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Runs cells between ``begin``, which returns those that wait, and ``end``.
 
-    ``shared``: other processes run other cells in the folder; each cell's folder has a lock too.
+    With ``only``, other processes run other cells in the folder; each cell's folder has a lock too.
     """
-    if not shared:
+    check_sweep(cells, jobs, on_this_machine=ray_address is None)
+    check_folder(out, cells)
+    chosen_cells = part_of(cells, only)
+
+    def finish() -> list[dict[str, Any]]:
+        summaries = _summarized(cells, chosen_cells, out)
+        end()
+        return summaries
+
+    if only is None:
         with lock.locked(out):
-            _run_waiting(begin(), jobs, ray_address, progress)
-            return end()
+            _run_waiting(begin(chosen_cells), jobs, ray_address, progress)
+            return finish()
     with lock.locked(out, _TURN_SECONDS):
-        waiting = begin()
+        waiting = begin(chosen_cells)
     _run_waiting(waiting, jobs, ray_address, progress)
     with lock.locked(out, _TURN_SECONDS):
-        return end()
+        return finish()
 
 
 def _prepared(cells: Sequence[Cell], out: Path) -> list[RunSpec]:
@@ -347,20 +351,13 @@ def sweep(
     out = Path(out)
     config, cells = in_folder(config, out)
     with own_files(out, [cell.config for cell in cells]):
-        check_sweep(cells, jobs, on_this_machine=ray_address is None)
-        check_folder(out, cells)
-        chosen_cells = part_of(cells, only)
 
-        def begin() -> list[RunSpec]:
+        def begin(chosen_cells: Sequence[Cell]) -> list[RunSpec]:
             claim(out, config)
             return _prepared(chosen_cells, out)
 
-        def end() -> list[dict[str, Any]]:
-            summaries = _summarized(cells, chosen_cells, out)
-            summarize(out)
-            return summaries
-
-        return _carried_out(out, begin, end, jobs, ray_address, progress, shared=only is not None)
+        how = jobs, ray_address, progress, only
+        return _carried_out(cells, out, *how, begin, lambda: summarize(out))
 
 
 def in_folder(config: SweepConfig, out: Path) -> tuple[SweepConfig, list[Cell]]:
