@@ -56,10 +56,9 @@ def priced(results: Results, network: NetworkSpec, flops: Flops | None = None) -
     """
     tables = []
     for run in _runs(results, network, flops):
-        arguments = run.rounds, run.clients, run.network, run.federation, run.seed
-        tables.append(price(*arguments)[0])
+        tables.append(price(*run)[0])
         if network.spends:
-            tables[-1]["energy_joules"] = joules(*arguments)
+            tables[-1]["energy_joules"] = joules(*run)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -236,8 +235,7 @@ def times_over_bandwidths(
         reached = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
         seconds = np.full(len(rates), np.nan)
         if len(reached):
-            arguments = run.rounds, run.clients, run.network, run.federation, run.seed
-            seconds = ends_over_rates(*arguments, np.asarray(rates, float))[reached[0]]
+            seconds = ends_over_rates(*run, np.asarray(rates, float))[reached[0]]
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
     table = table[_lost(results.runs).reindex(table.index, fill_value=0) == 0]
@@ -253,13 +251,13 @@ def _lost(runs: pd.DataFrame) -> pd.Series:
 
 
 class _Run(NamedTuple):
-    """What a price takes of a run."""
+    """What a price takes of a run, in the order of its arguments."""
 
     rounds: pd.DataFrame
     clients: pd.DataFrame
+    network: NetworkSpec
     federation: int
     seed: int
-    network: NetworkSpec
 
 
 def _decided_by_the_clock(config: Mapping[str, Any], network: NetworkSpec) -> str:
@@ -350,7 +348,7 @@ def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_
         if network.lacks_flops and count is not None:
             counted = replace(network, flops=count(folder))
         federation, seed = int(cell["clients"]), int(cell["seed"])
-        runs.append(_Run(rounds, clients_of(folder), federation, seed, counted))
+        runs.append(_Run(rounds, clients_of(folder), counted, federation, seed))
     if not runs:
         raise UsageError(_NONE_DONE)
     return runs
