@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -243,12 +242,7 @@ class Bars:
         self._starting = self._bars.add_task("starting", total=None, line="")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._starting is not None:  # there was nothing to do
             self._bars.remove_task(self._starting)
         self._bars.stop()

@@ -80,8 +80,8 @@ def check_plan(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
-    _sampler(config, plan)
-    _memory_as(config, plan)
+    _sampler(plan)
+    _memory_as(config)
     _collective(config, plan)
     _tree(config, plan)
     _energy(config, plan)
@@ -194,7 +194,7 @@ def _requirements(config: Settings, plan: Plan) -> None:
     )
 
 
-def _memory_as(config: Settings, plan: Plan) -> None:
+def _memory_as(config: Settings) -> None:
     """Refuses what memory cannot be kept as; ``memorycodec.check`` knows the tensors' sizes."""
     memory_as = config.machine.memory_as
     start = f"--memory-as is {memory_as!r}"
@@ -283,7 +283,7 @@ def _energy(config: Settings, plan: Plan) -> None:
         )
 
 
-def _sampler(config: Settings, plan: Plan) -> None:
+def _sampler(plan: Plan) -> None:
     """Refuses a sampler that needs what the run does not have."""
     sampler, start = plan.draws, f"--sampler is {plan.sampler!r}"
     timed = plan.network is not None and not plan.network.depends
