@@ -8,6 +8,10 @@ finds, such as one that a test in another process has started.
 
 Without a GPU, Triton's kernels run in its interpreter, which has to be said before it is imported.
 
+Each process, and each program that it starts, computes with one thread unless the environment sets
+more: two processes with two threads each wait for one another on two cores. No file is forced onto
+the disk (``fsync``): no test cuts the power, and what a killed process wrote is there.
+
 A test that starts other programs (``processes``) waits for what else the machine does; it is
 repeated once when it fails, and the summary names it. ``make test-slow`` gives each process whole
 files; files that share a program go to one process, and begin first.
@@ -17,9 +21,12 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported
 
 import pytest
 import torch
@@ -35,11 +42,16 @@ SHARED = {
     "test_parallel": "ray",
     "test_ray_beside": "ray",
     "test_two_nodes": "ray",
-    "test_deployed_run": "deployment",
+    "test_flower_engine": "ray",
+    "test_owner_mistakes": "ray",
     "test_deployed_server_kill": "deployment",
     "test_flower_app": "deployment",
+    "test_wire": "deployment",
 }
 """By file, what its tests share with those of other files."""
+
+LONG = ("test_docs", "test_gpu_counts", "test_recipe", "test_quickstart")
+"""Files of a minute: they begin next, so that no process waits for another's at the end."""
 
 
 class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]
@@ -60,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     torch.ones(1, requires_grad=True).sum().backward()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    os.fsync = lambda handle: None
     _ray_apart(config)
     if hasattr(config, "workerinput"):  # the process that hands out tests has done it
         return
@@ -74,7 +87,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.flaky(reruns=1))
-    items.sort(key=lambda item: item.path.stem not in SHARED)
+    order = dict.fromkeys(SHARED, 0) | dict.fromkeys(LONG, 1)
+    items.sort(key=lambda item: order.get(item.path.stem, 2))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """The address of a Ray cluster of two cores, for all tests of the group ``ray``."""
+    from ray.cluster_utils import Cluster
+
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+    yield started.address
+    started.shutdown()
 
 
 def _ray_apart(config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ In process; the reasons that Flower makes of a client's error elsewhere are in a
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -231,9 +231,11 @@ def test_what_is_right_is_refused_nowhere() -> None:
 
 
 @pytest.fixture
-def simulated() -> Iterator[Callable[[Any, ClientApp], str]]:
+def simulated(cluster: str) -> Callable[[Any, ClientApp], str]:
     """The error of a run in Flower's simulation."""
     from flwr.simulation import run_simulation
+
+    backend = {"init_args": {"address": cluster}, "client_resources": {"num_cpus": 1}}
 
     def run(strategy: Any, app: ClientApp) -> str:
         said: list[str] = []
@@ -246,10 +248,10 @@ def simulated() -> Iterator[Callable[[Any, ClientApp], str]]:
             except RuntimeError as error:
                 said.append(str(error))
 
-        run_simulation(server, app, 2, backend_config={"client_resources": {"num_cpus": 1}})
+        run_simulation(server, app, 2, backend_config=backend)
         return said[0]
 
-    yield run
+    return run
 
 
 @pytest.mark.slow
