@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fedsim.engines.deploy import Deployment
+from tests.support.polling import quick_polls
 
+__all__ = ["quick_polls"]  # the fixture
 ROOT = Path(__file__).parents[1]
 LINES = {"quickstart": 6, "batchnorm": 8, "sklearn": 7, "huggingface": 6}
 
@@ -62,7 +64,7 @@ def test_the_page_has_what_was_counted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_it_is_deployed(tmp_path: Path) -> None:
+def test_it_is_deployed(quick_polls: None, tmp_path: Path) -> None:
     """Two rounds with a SuperLink and two SuperNodes: Flower's counters say what is computed."""
     told: list[str] = []
     app = shutil.copytree(ROOT / "examples" / "sklearn-sbc", tmp_path / "app")

@@ -9,6 +9,7 @@ that came when the run was over is none. ``docs/kills.csv`` has the rows of ever
 
 import argparse
 import csv
+import json
 import os
 import random
 import shutil
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from fedsim import run
 from fedsim.settings.config import from_toml
-from tests.support.runs import assert_same
+from tests.support.runs import OWN, assert_same
 
 KINDS: dict[str, tuple[str, ...]] = {
     "the server's app": ("app",),
@@ -69,13 +70,19 @@ class Deployed:
     struck: int = 0
 
 
-def deploy(out: Path, rounds: int, kill: Kill | None = None) -> Deployed:
+def private_folder(out: Path) -> Path:
+    """Where the programs of a deployment have their temporary files."""
+    return out.parent / f"{out.name}-private"
+
+
+def deploy(out: Path, rounds: int, kill: Kill | None = None, *flags: str) -> Deployed:
     """The command, which has ended; ``kill`` has come meanwhile, unless the run was over before."""
-    private = out.parent / f"{out.name}-private"
+    private = private_folder(out)
     private.mkdir(parents=True, exist_ok=True)
     log = out.parent / f"{out.name}.log"
     with log.open("w") as said:
-        command = [sys.executable, "-m", "fedsim", "deploy", *settings(rounds), "--out", str(out)]
+        command = [sys.executable, "-m", "fedsim", "deploy", *settings(rounds), *flags]
+        command += ["--out", str(out)]
         process = subprocess.Popen(
             command,
             env=os.environ | {"TMPDIR": str(private)},
@@ -147,8 +154,13 @@ def assert_as_local(out: Path) -> None:
     """Messages, rows and model are those of the local engine, and nodes remember nothing."""
     local = out.parent / f"{out.name}-local"
     shutil.rmtree(local, ignore_errors=True)
-    run(from_toml(out / "config.toml").but(engine="local"), local, progress=False)
+    config = from_toml(out / "config.toml").but(engine="local")
+    here = run(config, local, progress=False).summary
+    there = json.loads((out / "summary.json").read_text())
     assert_same(local, out)
+    assert {k: v for k, v in here.items() if k not in OWN} == {
+        k: v for k, v in there.items() if k not in OWN
+    }
     assert not [path for path in (out / "nodes").rglob("*") if path.is_file()]
 
 

@@ -16,8 +16,10 @@ import pytest
 from fedsim import run
 from fedsim.engines.deploy import Deployment, ports, programs
 from fedsim.settings.config import from_toml
+from tests.support.polling import quick_polls
 from tests.support.runs import assert_same, clients
 
+__all__ = ["quick_polls"]  # the fixture
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 VICTIM, ROUNDS, TIMEOUT = 1, 3, 40
@@ -120,7 +122,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Deployment]]:
+def deployed(
+    quick_polls: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Wire, Deployment]]:
     """Three SuperNodes, one of which reaches the SuperLink through a wire that is not honest."""
     wire, command = Wire(), programs.supernode
 
@@ -160,7 +164,7 @@ def test_a_reply_of_one_byte_a_second_is_late_and_nobody_else_waits(
     def tell(line: str) -> None:
         wire.slow |= line.startswith("round 1/")
 
-    federation.run(SETTINGS | {"iterations": 8, "timeout": TIMEOUT}, tmp_path / "out", tell)
+    federation.run(SETTINGS | {"timeout": TIMEOUT}, tmp_path / "out", tell)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["status"] == "done" and wire.dribbled > 5, summary
     frame, rows = pd.read_parquet(tmp_path / "out" / "rounds.parquet"), clients(tmp_path / "out")
