@@ -218,7 +218,7 @@ def selecting(n: int, p: float) -> Counts:
 def counted(shapes: Shapes) -> list[str]:
     """The table of host calls."""
     rows = []
-    together = ("32 clients, to bytes", partial(to_bytes, clients=32))
+    together = ("8 clients, to bytes", partial(to_bytes, clients=8))
     ways = [("to bytes", to_bytes), together, ("from bytes", from_bytes)]
     for text in METHODS:
         for way, count in ways:
