@@ -72,10 +72,11 @@ def test_the_recipe_is_short() -> None:
 def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
     follow(tree)
     assert "`python -m pytest -k outliers tests/compressors`" in STEPS
-    for chosen in (["-k", "outliers", "tests/compressors"], TESTS):
-        done = started(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *chosen)
-        assert done.returncode == 0, done.stdout
-        assert "passed" in done.stdout
+    whole = " or ".join(["outliers", *(Path(file).stem for file in TESTS)])
+    chosen = ["-k", whole, "tests/compressors", *TESTS[:2]]
+    done = started(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *chosen)
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout
     done = started(tree, "-c", USED)
     assert done.returncode == 0, done.stderr
 
