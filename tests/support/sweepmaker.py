@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def summary(
 ) -> dict[str, Any]:
     """The cell of a run that is done; `form`: the method, `{p}` for its fraction."""
     names = [name for name in rounds.columns if name.endswith("_bits")]
-    per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
+    sums = rounds[names].div(rounds["clients"], axis=0).sum()
+    per_client = {name: float(sums[name]) for name in names}
     dense_bits = 32 * PARAMETERS * ITERATIONS
     method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
     typed = recorded(_NAMES.get(form, form) if gradient < 1 else "raw", method, gradient)
@@ -106,6 +108,16 @@ def summary(
     }  # fmt: skip
 
 
+@cache
+def _tables(
+    temporal: int, gradient: float, seed: int, perplexity: bool
+) -> tuple[pd.DataFrame, bytes, bytes]:
+    """The rounds, and what is in ``rounds.parquet`` and ``layers.parquet``: tests ask for a few."""
+    rounds = rounds_frame(temporal, gradient, seed, perplexity)
+    layers = layers_frame(rounds, gradient)
+    return rounds, rounds.to_parquet(index=False), layers.to_parquet(index=False)
+
+
 def make_run(
     folder: Path,
     temporal: int = 10,
@@ -118,7 +130,7 @@ def make_run(
 ) -> dict[str, Any]:
     """Writes a run's folder and returns its cell; `changes` replace fields of the cell."""
     folder.mkdir(parents=True)
-    rounds = rounds_frame(temporal, gradient, seed, perplexity)
+    rounds, *tables = _tables(temporal, gradient, seed, perplexity)
     cell = summary(rounds, temporal, gradient, seed, perplexity, form)
     if failed:
         keep = ("task", "method", "temporal", "gradient", "seed", "metric_name", "told")
@@ -126,8 +138,8 @@ def make_run(
         cell |= {"status": "failed", "error": "RunFailed: a weight is not finite in round 3"}
         (folder / "error.txt").write_text(f"Traceback (most recent call last):\n{cell['error']}\n")
     else:
-        rounds.to_parquet(folder / "rounds.parquet", index=False)
-        layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
+        for name, content in zip(("rounds", "layers"), tables, strict=True):
+            (folder / f"{name}.parquet").write_bytes(content)
     if "method" in changes:
         cell["told"] = recorded(changes["method"], changes["method"], gradient)
     cell |= changes
