@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # TORCH_INDEX=URL takes torch from that index: its CPU build is without CUDA's libraries. Its version
 # is then the index's own, and modules are compiled as they are first imported, not all at once.
-PIP := $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--no-compile)
+PIP := $(BIN)/python -m pip install --quiet --no-compile
+# pip compiles modules one by one; a few that are templates do not compile.
+COMPILE := $(if $(TORCH_INDEX),true,$(BIN)/python -m compileall -q -q -j 0 .venv/lib || true)
 PINS := $(if $(TORCH_INDEX),.venv/constraints.txt,constraints.txt)
 define environment
 	$(PYTHON) -m venv .venv
@@ -60,6 +62,7 @@ install-node:            ## what a machine with a SuperNode needs, and no more: 
 	$(environment)
 	$(PIP) 'pip>=25.1'
 	$(PIP) -c $(PINS) --group node
+	$(COMPILE)
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -68,11 +71,13 @@ install-dev: .venv/installed-dev
 	$(environment)
 	@echo "installing: some minutes, about $(if $(TORCH_INDEX),2 GB,7 GB (torch with CUDA's libraries))"
 	$(PIP) -c $(PINS) -e '.[all]'
+	$(COMPILE)
 	touch $@
 
 .venv/installed-dev: .venv/installed
 	@echo "installing what the tests need: some minutes"
 	$(PIP) -c $(PINS) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[dev]'
+	$(COMPILE)
 	touch $@
 
 clean:                   ## remove the environment and caches, keep results
