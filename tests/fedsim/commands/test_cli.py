@@ -127,6 +127,7 @@ def test_sweep_json(demo: Path, typed: Typed, no_page: None) -> None:
     assert [c["gradient"] for c in printed["cells"]] == [1, 0.01]
 
 
+@pytest.mark.slow
 def test_report_writes_it_all_again_and_leaves_an_altered_row(demo: Path, typed: Typed) -> None:
     before = {name: (demo / name).read_bytes() for name in ("summary.csv", "report.html")}
     said = typed("report", demo, "--json")

@@ -50,6 +50,7 @@ def test_an_error_ends_lines_between_words_on_a_terminal(monkeypatch: pytest.Mon
     assert all(len(line) <= 40 or " " not in line for line in lines)
 
 
+@pytest.mark.slow
 def test_figures_of_a_report_are_as_without_a_matplotlibrc(tmp_path: Path) -> None:
     """LaTeX, which the user's own file may ask for, may not be on this machine."""
     make_sweep(tmp_path)
@@ -116,6 +117,7 @@ def test_flower_s_logger_keeps_its_level() -> None:
     assert (log.level, [*log.filters]) == before
 
 
+@pytest.mark.slow
 def test_the_import_of_flower_changes_no_level() -> None:
     """In a process of its own, in which nobody has imported Flower yet."""
     lines = (

@@ -22,6 +22,7 @@ def flat(tensors: dict[str, Tensor]) -> np.ndarray:
     return np.concatenate([x.numpy().ravel() for x in tensors.values()]).astype("float64")
 
 
+@pytest.mark.slow
 def test_the_whole_catalogue_on_a_real_update(real: dict[str, Tensor]) -> None:
     table = fedsim.measure(real, repeat=1)
     assert list(table) == COLUMNS

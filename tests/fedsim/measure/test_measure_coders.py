@@ -11,6 +11,7 @@ from fedsim import UsageError, measure_coders
 from tests.support.realupdate import CODER_COLUMNS
 
 
+@pytest.mark.slow
 def test_the_whole_catalogue_on_a_real_update(real: dict[str, Tensor]) -> None:
     table = measure_coders(real, repeat=1)
     assert list(table) == CODER_COLUMNS and (table["error"] == "").all(), table["error"].unique()

@@ -160,6 +160,7 @@ def test_the_pickle_would_be_seen(tmp_path: Path) -> None:
     assert (tmp_path / "executed").exists()
 
 
+@pytest.mark.slow
 def test_a_link_to_a_private_file_is_not_shown(whole: Path, typed: Typed, tmp_path: Path) -> None:
     sweep = Path(shutil.copytree(whole, tmp_path / "x" / "sweep"))
     file = sweep / CELL / "summary.json"
@@ -225,6 +226,7 @@ def test_no_text_is_a_formula_in_csv() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_control_characters_are_neutral_in_tables_page_and_tex(
     whole: Path, typed: Typed, tmp_path: Path
 ) -> None:

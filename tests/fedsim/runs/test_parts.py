@@ -38,6 +38,7 @@ def test_each_cell_is_in_one_part_and_the_parts_are_about_as_long() -> None:
             part_of(cells, only)
 
 
+@pytest.mark.slow
 def test_parts_leave_the_files_of_one_sweep(grid: SweepConfig, tmp_path: Path) -> None:
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     sweep(grid, whole)

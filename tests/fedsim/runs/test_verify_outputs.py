@@ -73,6 +73,7 @@ def test_a_healthy_sweep_agrees_with_all_that_was_made_of_it(folder: Path) -> No
     assert verdict.unchecked == ["pictures (matrix-metric.png, matrix-ratio.png)"]
 
 
+@pytest.mark.slow
 def test_a_number_of_each_table_is_named(folder: Path) -> None:
     table = pd.read_csv(folder / "summary.csv")
     table.loc[1, "metric"] = 0.99
@@ -93,6 +94,7 @@ def test_a_number_of_each_table_is_named(folder: Path) -> None:
     assert "0.9999" in said(folder)[0] and said(folder)[0].startswith("summary.tex: line ")
 
 
+@pytest.mark.slow
 def test_the_count_of_runs_names_tables_that_differ(folder: Path, typed: Typed) -> None:
     counted = [typed("verify", folder).out.splitlines()[-2]]
     (folder / "summary.csv").write_text("run\nnone\n")
@@ -101,6 +103,7 @@ def test_the_count_of_runs_names_tables_that_differ(folder: Path, typed: Typed) 
     assert altered.code == 1 and ["tables" in line for line in counted] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_number_of_the_page_is_named_by_its_section(folder: Path) -> None:
     page = folder / "report.html"
     text = page.read_text()
