@@ -9,7 +9,7 @@ from scipy.stats import friedmanchisquare, norm, studentized_range, t
 from experiments.common.inference import fit, holm
 from experiments.common.scores import collapsed, wrong
 
-from .rows import ROWS, TASKS
+from .rows import RANKED, ROWS, TASKS
 
 PLACE = ["task", "budget"]
 EQUAL = 1.0
@@ -22,6 +22,11 @@ def shares(finals: pd.DataFrame) -> pd.Series:
     """The share of right answers of every run; one without a metric counts as one that guesses."""
     classes = finals["task"].map({name: task.classes for name, task in TASKS.items()})
     return finals["metric"].fillna(1 / classes)
+
+
+def ranked(finals: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the tasks over which methods are ranked."""
+    return finals[finals["task"].isin(RANKED)].reset_index(drop=True)
 
 
 def scored(finals: pd.DataFrame) -> pd.DataFrame:

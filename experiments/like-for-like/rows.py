@@ -163,6 +163,9 @@ TASKS = {
 }
 """By the names of ``--only``. Characters are shared out by the role that speaks."""
 
+RANKED = tuple(name for name in TASKS if name != "digits_iid")
+"""The tasks over which methods are ranked: one per data set."""
+
 
 @dataclass(frozen=True)
 class Scale:

@@ -43,7 +43,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
         frames = before.setdefault(asked.task, {})
         frames[name] = beside(mine, frames.get(name))
         write_csv(asked.out / f"{name}.csv", frames[name])
-    finals = pd.concat([frames["finals"] for frames in before.values()], ignore_index=True)
+    finals = analysis.ranked(pd.concat([frames["finals"] for frames in before.values()]))
     if finals.loc[finals["budget"] < 1, ["task", "budget"]].drop_duplicates().shape[0] > 1:
         told = analysis.verdict(finals)
         write_csv(asked.out.parent / "verdict.csv", told)

@@ -359,6 +359,7 @@ def test_an_added_method_stands_beside_the_others() -> None:
     assert both[["method", "metric"]].to_numpy().tolist() == [["a", 0.5], ["mine", 0.6]]
 
 
+RANKED_TASKS = [task for task in rows.TASKS if task != "digits_iid"]
 COMMITTED = sorted(path.parent.name for path in RESULTS.glob("*/finals.csv"))
 
 
@@ -379,11 +380,11 @@ def test_committed_runs_are_what_the_plan_asks_for(task: str) -> None:
 
 @pytest.fixture(scope="module")
 def committed() -> pd.DataFrame:
-    every = pd.concat([pd.read_csv(RESULTS / task / "finals.csv") for task in COMMITTED])
+    every = pd.concat([pd.read_csv(RESULTS / task / "finals.csv") for task in RANKED_TASKS])
     return analysis.scored(every.reset_index(drop=True))
 
 
-FITS = [("", False), ("", True), *((task, False) for task in rows.TASKS)]
+FITS = [("", False), ("", True), *((task, False) for task in RANKED_TASKS)]
 """The mixed models whose numbers the page has: a task that is left out, for other places or not."""
 
 
@@ -405,12 +406,13 @@ def test_the_pages_mixed_models_are_at_their_optimum(
 @pytest.mark.skipif(len(COMMITTED) < 1, reason="no runs are committed yet")
 def test_the_pages_numbers_are_those_of_the_runs() -> None:
     finals = pd.concat([pd.read_csv(RESULTS / task / "finals.csv") for task in COMMITTED])
-    told = analysis.verdict(finals.reset_index(drop=True))
+    ranked = finals[finals["task"].isin(RANKED_TASKS)].reset_index(drop=True)
+    told = analysis.verdict(ranked)
     pd.testing.assert_frame_equal(pd.read_csv(RESULTS / "verdict.csv"), told, rtol=1e-3)
-    alike = analysis.each_place_once(analysis.scored(finals.reset_index(drop=True)))
+    alike = analysis.each_place_once(analysis.scored(ranked))
     pd.testing.assert_frame_equal(pd.read_csv(RESULTS / "places.csv"), alike, rtol=1e-3)
     left = pd.read_csv(RESULTS / "leaving.csv").fillna("")
-    assert left.equals(analysis.leaving_out(analysis.scored(finals.reset_index(drop=True))))
+    assert left.equals(analysis.leaving_out(analysis.scored(ranked)))
     for task in COMMITTED:
         means = analysis.means(finals[finals["task"] == task])
         kept = pd.read_csv(RESULTS / task / "means.csv")
