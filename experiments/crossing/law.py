@@ -36,6 +36,12 @@ def errors(finals: pd.DataFrame) -> pd.Series:
     return wrong(shares(finals), finals["setting"].map(answers))
 
 
+def log_odds(error: pd.Series) -> pd.Series:
+    """The log-odds of shares of wrong answers."""
+    odds: pd.Series = np.log(error / (1 - error))
+    return odds
+
+
 def chosen(trials: pd.DataFrame) -> pd.DataFrame:
     """The method of either kind that has the least validation loss at a place.
 
@@ -58,7 +64,7 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     limited = finals[finals["budget"].notna()]
     told = (
         limited.assign(
-            logit=np.log(errors(limited) / (1 - errors(limited))),
+            logit=log_odds(errors(limited)),
             often=limited["rounds"] * limited["p"],
             metric=shares(limited),
         )

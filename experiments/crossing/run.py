@@ -17,6 +17,7 @@ from fedsim import Results
 from fedsim.show.plot import save
 
 from . import law as laws
+from .answer import answers
 from .rows import BESIDE, DENSE, MASK, ROWS, SCALES, SETTINGS, TOPK
 from .stages import Stages
 
@@ -223,6 +224,7 @@ def readme_tables(results: Path) -> dict[str, str]:
     made["collapses"] = collapsed(pd.read_csv(results / "collapses.csv"))
     if (results / "law.csv").exists():
         made["law"] = verdict(pd.read_csv(results / "law.csv"))
+        made |= answers(results, read(results)[1])
     return made | {
         f"{name}/means": scores(pd.read_csv(results / name / "means.csv"))
         for name in SETTINGS

@@ -16,6 +16,7 @@ PAGES = sorted(path.parent.name for path in HOME.glob("*/README.md"))
 def first(name: str) -> str:
     """The first paragraph that is no note, in one line."""
     lines = (HOME / name / "README.md").read_text(encoding="utf-8").splitlines()[1:]
+    lines = [line for line in lines if not line.startswith("<!--")]
     rest = itertools.dropwhile(lambda line: not line or line.startswith(">"), lines)
     return " ".join(itertools.takewhile(bool, rest))
 
