@@ -37,6 +37,7 @@ def answers(results: Path, finals: pd.DataFrame) -> dict[str, str]:
         "outcome": outcome(told, law, tests, finals),
         "settings": settings(tests),
         "note": note(told) if again is None else cost(again),
+        "sbc": "`sbc_unmasked` has not run yet.",
     }
     if UNMASKED in set(finals["method"]):
         texts["sbc"] = settings(by_place(without_masking(finals)), "unmasked", "masked")
