@@ -47,10 +47,12 @@ def answers(results: Path, finals: pd.DataFrame) -> dict[str, str]:
 def by_place(told: pd.DataFrame) -> pd.DataFrame:
     """A line per place: the mean ``gain`` over seeds, its p-value against zero, and Holm's."""
     grouped = told.groupby(laws.PLACE, sort=False)["gain"]
-    frame = pd.DataFrame({
-        "gain": grouped.mean(),
-        "chance": grouped.apply(lambda gain: ttest_1samp(gain, 0).pvalue),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "gain": grouped.mean(),
+            "chance": grouped.apply(lambda gain: ttest_1samp(gain, 0).pvalue),
+        }
+    )
     # Equal runs have no spread: such a difference of zero is not told from zero.
     frame["chance"] = frame["chance"].fillna(1.0)
     return frame.assign(holm=holm(frame["chance"].to_numpy())).reset_index()
@@ -159,8 +161,14 @@ def settings(tests: pd.DataFrame, first: str = "mask", second: str = "top-k") ->
         one, other = counts(part)
         above, gain = (part["gain"] > 0).sum(), part["gain"].mean()
         lines.append([name, f"{len(part)}", f"{gain:+.2f}", f"{above}", f"{one}", f"{other}"])
-    head = ("setting", "places", "mean gain (log-odds)", "above zero",
-            f"{first} better (Holm)", f"{second} better (Holm)")  # fmt: skip
+    head = (
+        "setting",
+        "places",
+        "mean gain (log-odds)",
+        "above zero",
+        f"{first} better (Holm)",
+        f"{second} better (Holm)",
+    )
     return table(head, lines)
 
 
@@ -195,8 +203,8 @@ def cost(again: pd.DataFrame) -> str:
     return quoted(
         "**`stc` and `topk4` ran again without momentum masking, which their papers do not have.** "
         "Earlier versions of this page had them masked, and put a masked method against an "
-        f"unmasked one. Core hours: {spent} (planned: 3.5 and 1.7). SBC's paper masks, and so "
-        "does `sbc` here."
+        f"unmasked one. Core hours: {spent} (planned: 3.5 for `topk`, 1.7 for `sbc`). SBC's paper "
+        "masks, and so does `sbc` here."
     )
 
 

@@ -53,15 +53,40 @@ run again."""
 
 CODERS = {
     "positions": (
-        "golomb", "golomb(exact)", "golomb(fit)", "raw32", "fixed", "delta16", "bitmap",
-        "elias_gamma", "elias_delta", "elias_omega", "rle", "huffman", "ans", "context",
-        "index_huffman", "delta_huffman", "auto",
+        "golomb",
+        "golomb(exact)",
+        "golomb(fit)",
+        "raw32",
+        "fixed",
+        "delta16",
+        "bitmap",
+        "elias_gamma",
+        "elias_delta",
+        "elias_omega",
+        "rle",
+        "huffman",
+        "ans",
+        "context",
+        "index_huffman",
+        "delta_huffman",
+        "auto",
     ),
     "symbols": (
-        "fixed", "huffman", "ans", "elias_gamma", "elias_delta", "elias_omega", "elias_gaps",
-        "rle", "rlh", "sh", "shs(5)", "deflate", "exponents",
+        "fixed",
+        "huffman",
+        "ans",
+        "elias_gamma",
+        "elias_delta",
+        "elias_omega",
+        "elias_gaps",
+        "rle",
+        "rlh",
+        "sh",
+        "shs(5)",
+        "deflate",
+        "exponents",
     ),
-}  # fmt: skip
+}
 """The lossless coders of the catalogue, without ``zstd``, which needs a further package."""
 
 PAPERS = {
@@ -166,7 +191,7 @@ class Message(NamedTuple):
 
 
 def read_message(method: Compressor, payload: bytes, template: Tensors) -> Message:
-    """The parts of a payload; those of ``raw`` are float32 numbers as symbols."""
+    """The parts of a payload that ``method`` wrote for tensors shaped like ``template``."""
     parts: list[Part] = []
     recording = recorded(method, parts)
     bits = BitReader(payload)
@@ -215,32 +240,32 @@ def total(parts: list[dict[str, dict[str, float]]], slot: str) -> dict[str, floa
 
 
 def coded(
-    case: Case, messages: list[tuple[int, str, Message]]
+    case: Case, messages: list[tuple[int, Message]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A line per round and way, and one per slot and coder.
+    """A line per round, and one per slot and coder.
 
     Args:
         case: the method at its budget.
-        messages: of the run: the round, ``up`` or ``down``, and the message.
+        messages: of the run, each with its round.
     """
     by_slot = {slot: codes(slot) for slot in CODERS}
     sizes: list[dict[str, dict[str, float]]] = []
-    for _, _, message in messages:
+    for _, message in messages:
         slots = {part.slot for part in message.parts}
-        sizes.append({
-            slot: {
-                name: sum(part.coded(code) for part in message.parts if part.slot == slot)
-                for name, code in by_slot[slot].items()
+        sizes.append(
+            {
+                slot: {
+                    name: sum(part.coded(code) for part in message.parts if part.slot == slot)
+                    for name, code in by_slot[slot].items()
+                }
+                for slot in slots
             }
-            for slot in slots
-        })  # fmt: skip
-    picked = chosen(case, sizes)
-    lines: dict[tuple[int, str], dict[str, Any]] = {}
-    for (number, way, message), size in zip(messages, sizes, strict=True):
-        line = lines.setdefault(
-            (number, way),
-            {"round": number, "way": way, "messages": 0, "run": 0, "paper": 0, "best": 0},
         )
+    picked = chosen(case, sizes)
+    lines: dict[int, dict[str, Any]] = {}
+    for (number, message), size in zip(messages, sizes, strict=True):
+        empty = {"round": number, "messages": 0, "run": 0, "paper": 0, "best": 0}
+        line = lines.setdefault(number, empty)
         line["messages"] += 1
         line["run"] += message.bits
         for name, coders in picked.items():
@@ -256,23 +281,15 @@ def coded(
     return [*lines.values()], used
 
 
-def messages(cell: Cell, folder: Path) -> Iterator[tuple[int, str, Message]]:
-    """The messages of a run's folder that are coded again: round, way and parts.
-
-    Uploads are those of ``SENDERS`` clients. All clients get the same update, which counts once;
-    where clients are sent what they missed, or others' messages, nothing that goes down is coded.
-    """
+def messages(cell: Cell, folder: Path) -> Iterator[tuple[int, Message]]:
+    """The uploads of a run's folder that are coded again: the round, and the message's parts."""
     config = cell.config
     model = config.plan.task.build()
     template = {name: p.detach() for name, p in model.named_parameters()}
-    ways = {"up": ("*-up.bin", SENDERS, config.method)}
-    if config.downlink != "relay" and config.plan.cohort is None:
-        ways["down"] = ("*-down-update.bin", 1, config.downlink)
+    method = parse("float32" if config.method == "raw" else config.method)
     for number, place in enumerate(sorted((folder / "payloads").glob("round-*")), 1):
-        for way, (pattern, most, text) in ways.items():
-            method = parse("float32" if text == "raw" else text)
-            for path in sorted(place.glob(pattern))[:most]:
-                yield number, way, read_message(method, path.read_bytes(), template)
+        for path in sorted(place.glob("*-up.bin"))[:SENDERS]:
+            yield number, read_message(method, path.read_bytes(), template)
 
 
 def shortened(cell: Cell, whole: bool) -> Cell:

@@ -19,6 +19,7 @@ from fedsim.ground.units import duration, round_bits
 from fedsim.show.plot import save
 
 from . import analysis
+from .coded import coder_tables
 from .rows import ROWS, SCALES, TASKS, Row, added
 from .stages import Stages
 
@@ -256,4 +257,4 @@ def readme_tables(results: Path) -> dict[str, str]:
         made["places"] = places(pd.read_csv(results / "places.csv"))
         left = pd.read_csv(results / "leaving.csv").fillna("none")
         made["leaving"] = table(("without", "best", "not told from it"), left.to_numpy().tolist())
-    return made
+    return made | coder_tables(results / "coders")
