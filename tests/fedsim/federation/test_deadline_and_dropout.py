@@ -1,4 +1,10 @@
-"""When a round is over, by hand, where some drop out and some are late."""
+"""When a round is over, by hand, where some drop out and some are late; and what becomes of these.
+
+Three clients, 120 bits a message: 0.5 s of latency each way, 2 s of training, a download of 1 s but
+for the first model, and uploads of 1, 2 and 4 s. So they come 4, 5 and 7 s after the first round
+has begun, and 5, 6 and 8 s after a later one. In round 2 client 0 drops out before it trains, in
+round 3 client 1 after, and in round 5 client 2 before.
+"""
 
 import math
 from pathlib import Path
@@ -86,6 +92,19 @@ def test_with_a_deadline_they_are_waited_for(
     assert rows["lost"].tolist() == ([0, 1, 0, 1, 0] if late == "drop" else [0] * 5)
     assert rows["returned"].tolist() == [0, 0, 0, 1, 0]
     assert last(tmp_path) == [24.0234375] * 3
+
+
+def test_what_comes_late_and_cannot_be_applied_is_one_failure(
+    three: dict[str, Any], tmp_path: Path
+) -> None:
+    """Client 2's first update, of norm 48 sqrt(3), is late in round 1 and comes in round 2."""
+    run(RunConfig.of(**three, deadline="6.5s", late="count", max_norm=50), tmp_path)
+    rows, came = table(tmp_path), clients(tmp_path).set_index(["round", "client"])
+    assert rows["failures"].tolist()[:2] == [1, 1] and rows["absent"].tolist()[:2] == [0, 0]
+    assert came["failures"][1, 2] == 1 and came["failures"][2, 2] == 0
+    assert "norm 83.1: at most 50" in came["failure_reasons"][2, 2]
+    assert "norm 83.1: at most 50" in rows["failure_reasons"][1]
+    assert rows["failed_up_bits"].tolist()[:2] == [0, 120] == [0, came["failed_up_bits"][2, 2]]
 
 
 def test_the_parts_of_those_who_left_and_of_the_late(three: dict[str, Any], tmp_path: Path) -> None:

@@ -155,6 +155,28 @@ def test_a_worker_goes_on_when_all_parts_have_come(computing: Clocked, tmp_path:
     assert came["staleness"].tolist() == [0, 0.5, 1.5, 0.5]
 
 
+def test_a_worker_that_is_overdue_makes_place_for_the_other(
+    computing: Clocked, tmp_path: Path
+) -> None:
+    """A deadline of 4 s. Worker 1 is asked at some T: its batch is over at T + 5.5, its own part
+    has its push then, the other at T + 6.5. Worker 0 is asked at T + 4: it has the model at T + 5,
+    has trained at T + 6, and has come at T + 7: part 0 has moved once meanwhile, and part 1 once.
+    """
+    computing([1.0, 4.5])
+    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
+    more = {"cohort": 1, "deadline": "4s", "late": "count"}
+    config = small(network="latency=500ms, compute=1s", iterations=12, **settings, **more)
+    run(config, tmp_path)
+    came = clients(tmp_path)
+    place = came.index[came["client"] == 1][0]
+    late, after = came.loc[place], came.loc[place + 1]
+    assert late["overdue"] == 1 and after["client"] == 0 and after["overdue"] == 0
+    begun = late["sim_end_seconds"] - 6.5
+    assert after["sim_end_seconds"] == begun + 7
+    # When worker 1's push comes to part 0, worker 0's own has moved it, at T + 6.
+    assert late["staleness"] == 0.5 and after["staleness"] == 0.5
+
+
 @pytest.mark.parametrize("more", [{}, {"downlink": "sbc(0.1)"}], ids=["model", "updates"])
 def test_one_client_is_the_synchronous_run(more: dict[str, Any], tmp_path: Path) -> None:
     alone = {"clients": 1, "iterations": 23, "network": "4g, compute=20ms", **more}
@@ -238,3 +260,24 @@ def test_an_error_of_the_server_s_own_has_its_round(
     monkeypatch.setattr(Asynchronous, "arrive", arrive)
     with pytest.raises(RunFailed, match="round 1, global update: it is odd"):
         run(asynchronous("fedbuff"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "most", "lost"),
+    [("qsgd(7)", 3.0, True), ("ef(topk(0.5) | float32 | golomb, mask=true)", 0.7, False)],
+)
+def test_what_is_refused_and_cannot_be_taken_back_is_lost(
+    method: str, most: float, lost: bool, tmp_path: Path
+) -> None:
+    """Of four clients with skewed data one trains far: its updates are above the norm."""
+    given = {
+        "clients": 4,
+        "cohort": 4,
+        "partition": "dirichlet(0.1)",
+        "iterations": 24,
+        "min_replies": 1,
+    }
+    run(asynchronous("fedbuff", method=method, max_norm=most, **given), tmp_path)
+    told = rounds(tmp_path)
+    assert told["failures"].sum() > 0
+    assert told["lost"].tolist() == (told["failures"] if lost else 0 * told["failures"]).tolist()

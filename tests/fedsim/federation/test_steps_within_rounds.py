@@ -1,15 +1,23 @@
 """Steps of the learning rate that fall within a round, worked out by hand."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.optim import SGD, Adam
 
+from compressors import Raw
 from fedsim import RunConfig, run
+from fedsim.engines import compat
 from fedsim.federation.trainer import lr_factor
-from tests.support.threes import last, threes
+from strategies import ClientEnd, Sharded, build
+from strategies.channel.parts import PartsEnd
+from tests.support.runs import clients
+from tests.support.threes import give_links, last, threes
 from tests.support.together import Together
+from tests.support.turning import Turning
 
 
 def test_factors_by_the_iteration(make_task: Any) -> None:
@@ -31,6 +39,47 @@ def test_rates_of_two_rounds(more: dict[str, Any], make_task: Any, tmp_path: Pat
     task = make_task(**threes([16.0, 48.0], lr_steps=STEPS))
     run(RunConfig.of(task=task.name, method="raw", temporal=2, iterations=4, **more), tmp_path)
     assert last(tmp_path) == [20 + 12 * 11 / 32] * 3
+
+
+LIKE = {"w": torch.zeros(4)}
+
+
+def test_each_part_of_a_sharded_model_counts_its_own_pushes() -> None:
+    """Two workers: a part's first two pushes are of round 1, the next two of round 2, and so on.
+
+    Gradients of 8 at the rates 1, 1, 1/2, 1/2 and 1/4, whoever pushes.
+    """
+    compat.identify()
+    rates = {1: 1.0, 2: 0.5, 3: 0.25}
+    both = Raw(), Raw()
+    rule = Sharded(partial(SGD, lr=1.0), lambda number: rates[number])
+    server: Any = build(rule, *both, clients=2)
+    world = Turning(server, PartsEnd(ClientEnd(*both, LIKE), 2), LIKE)
+    for worker in (0, 1):
+        world.ask(worker)
+    found = []
+    for worker in (0, 0, 1, 0, 1):
+        world.turn(worker, {"w": torch.full((4,), 8.0)})
+        assert server.channel is not None
+        found.append(server.channel.weights["w"].tolist())
+    assert found == [[x] * 4 for x in (-8, -16, -20, -24, -26)]
+
+
+def test_pushes_of_a_sharded_run_have_the_rate_of_their_round(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of 2 and 3.5 s without links, targets 16 and 32; the rate is 1/2, and 1/4 from
+    iteration 1, which is the third push of two workers.
+
+    At 2 s w goes by 16 / 2 to 8; at 3.5 s, of a gradient at 0, by 32 / 2 to 24; at 4 s, of one at
+    8, by 8 / 4 to 26; at 6 s, of one at 26, by -10 / 4 to 23.5.
+    """
+    give_links(monkeypatch, compute=[2, 3.5])
+    task = make_task(**threes([16.0, 32.0], lr_steps=((1, 0.5),)))
+    common = {"method": "raw", "temporal": 1, "iterations": 2, "network": "compute=1s"}
+    run(RunConfig.of(task=task.name, strategy="sharded", **common), tmp_path)
+    assert clients(tmp_path)["sim_end_seconds"].tolist() == [2, 3.5, 4, 6]
+    assert last(tmp_path) == [23.5] * 3
 
 
 @pytest.mark.parametrize(

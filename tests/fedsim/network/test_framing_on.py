@@ -19,7 +19,7 @@ from fedsim.show.times import priced, times_over_bandwidths
 from strategies.channel import framing, server_end
 from strategies.channel.framing import Travel
 from tests.support.runs import clients, small
-from tests.support.threes import MODEL, table, threes
+from tests.support.threes import MODEL, give_links, table, threes
 
 NETWORK = "up=8bit, down=8bit, latency=1s, compute=3s, framing=on"
 
@@ -77,6 +77,32 @@ def test_messages_between_workers(make_task: Made, tmp_path: Path) -> None:
     rows = done(make_task, tmp_path, [16.0, 32.0], strategy="sharded", iterations=1)
     assert clients(tmp_path)["sim_end_seconds"].tolist() == pytest.approx([97, 103], abs=1e-9)
     assert rows["sim_end_seconds"].tolist() == pytest.approx([103], abs=1e-9)
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("framing, there", [("off", [0, 1]), ("on", [1])])
+def test_the_deadline_is_that_of_messages(
+    make_task: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framing: str, there: list[int]
+) -> None:
+    """Client 0 takes 20 s for payloads, 87 s for messages; client 1, ten times as fast, 48.2 s."""
+    give_links(monkeypatch, up=[8, 84])
+    network = NETWORK.replace("on", framing)
+    done(make_task, tmp_path, [16.0, 32.0], deadline="50s", network=network, iterations=1)
+    came = clients(tmp_path)
+    assert came.loc[came["samples"] > 0, "client"].tolist() == there
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("framing, first", [("off", 1), ("on", 0)])
+def test_the_first_that_come_are_those_of_messages(
+    make_task: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framing: str, first: int
+) -> None:
+    """For payloads 20 + 15 and 3 + 30 s, for messages 40 + 20 + 42 and 40 + 3 + 84, and latency."""
+    give_links(monkeypatch, up=[8, 4], compute=[20, 3])
+    given = {"network": NETWORK.replace("on", framing), "cohort": 1, "ask": 2, "iterations": 1}
+    done(make_task, tmp_path, [16.0, 32.0], **given)
+    came = clients(tmp_path)
+    assert came.loc[came["samples"] > 0, "client"].tolist() == [first]
 
 
 @pytest.mark.parametrize("shared", ["", ", server_down=60kbit"])
