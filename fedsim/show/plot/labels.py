@@ -3,10 +3,11 @@ mind."""
 
 from collections.abc import Collection, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox
 
 from fedsim.show.chart import Chart, Marks
 from fedsim.show.plot.styles import Style
@@ -21,22 +22,10 @@ _CLEAR = 100.0  # of what is in a name's way: two points of a line at its border
 _SAME = 0.06  # of the axes' width: so near are ends that are one below the other
 
 
-class _Box(NamedTuple):
-    left: float
-    low: float
-    right: float
-    high: float
-
-    def overlap(self, other: "_Box") -> float:
-        """How much of the two is the same, in square points."""
-        wide = min(self.right, other.right) - max(self.left, other.left)
-        high = min(self.high, other.high) - max(self.low, other.low)
-        return max(0.0, wide) * max(0.0, high)
-
-    def holds(self, points: np.ndarray) -> int:
-        """How many of (N, 2) points lie in it."""
-        within = (points > (self.left, self.low)) & (points < (self.right, self.high))
-        return int(within.all(axis=1).sum())
+def _overlap(one: Bbox, other: Bbox) -> float:
+    """How much of the two is the same, in square points."""
+    common = Bbox.intersection(one, other)
+    return 0.0 if common is None else float(common.width * common.height)
 
 
 def named(chart: Chart) -> list[Marks]:
@@ -58,11 +47,11 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
     texts = [(m.name, m.end(chart.higher), m.look.colour) for m in labelled]
     texts += [(note, (x, y), "#000000") for x, y, note in chart.notes]
     places = to_paper([end for _, end, _ in texts]) * points
-    frame = _Box(*axes.bbox.extents * points)
+    frame = Bbox.from_extents(*axes.bbox.extents * points)
     sizes = [(_WIDE * style.small * len(text), _HIGH * style.small) for text, _, _ in texts]
     joined = not chart.notes and all(marks.kind != "points" for marks in labelled)
     clear = True
-    if joined and frame.right - places[:, 0].min() < _SAME * (frame.right - frame.left):
+    if joined and frame.x1 - places[:, 0].min() < _SAME * frame.width:
         order = np.argsort(places[:, 1])
         heights = spread_labels(places[order, 1], _HIGH * style.small)
         offsets = {int(k): (9.0, h - places[k, 1]) for k, h in zip(order, heights, strict=True)}
@@ -118,7 +107,7 @@ def _where_room_is(
     ends: np.ndarray,
     sizes: Sequence[tuple[float, float]],
     target: np.ndarray,
-    frame: _Box,
+    frame: Bbox,
     gap: float,
 ) -> tuple[dict[int, tuple[float, float]], bool]:
     """Each name at the side of its end where the fewest points and names are, in points from it.
@@ -132,7 +121,7 @@ def _where_room_is(
         frame: of the axes.
         gap: from an end to its name at the side.
     """
-    taken, offsets, clear = list[_Box](), dict[int, tuple[float, float]](), True
+    taken, offsets, clear = list[Bbox](), dict[int, tuple[float, float]](), True
     for place in np.argsort(-ends[:, 1]):
         (x, y), (wide, high) = ends[place], sizes[place]
         cost = np.inf
@@ -140,11 +129,13 @@ def _where_room_is(
         for far, sideways, up in product(_FAR, sides, (0, 1, -1)):
             dx = sideways + (np.sign(sideways + wide / 2) * far if up == 0 else 0.0)
             dy = up * (high + far)
-            box = _Box(x + dx, y + dy - high / 2, x + dx + wide, y + dy + high / 2)
+            box = Bbox.from_extents(x + dx, y + dy - high / 2, x + dx + wide, y + dy + high / 2)
             if up == 0 and sideways == -wide / 2:
                 continue  # on its own mark
-            crowd = 5 * sum(box.overlap(other) for other in taken) + 40 * box.holds(target)
-            crowd += 9 * (wide * high - box.overlap(frame))
+            crowd = 5 * sum(_overlap(box, other) for other in taken) + 40 * box.count_contains(
+                target
+            )
+            crowd += 9 * (wide * high - _overlap(box, frame))
             if (total := crowd + 6 * far) < cost:
                 cost, room, offsets[int(place)], free = total, box, (dx, dy), crowd < _CLEAR
         taken.append(room)
