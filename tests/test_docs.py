@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from safetensors.numpy import save_file
 
 from fedsim.commands.cli import parser
 from tests.support.commands import Typed
+from tests.support.forked import Forks
 from tests.support.markdown import PAGES, ROOT, Block, blocks, links
 from tests.support.realdata import folder_with
 
@@ -33,14 +35,17 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def shortened(arguments: list[str]) -> list[str]:
-    """The same command over less data, for fewer iterations."""
+    """The same command for fewer iterations, over at most two numbers of local steps."""
     if arguments[0] in ("run", "sweep") and {"--local-epochs", "--local-seconds"} & {*arguments}:
         after = arguments.index("--rounds") + 1
         return [*arguments[:after], "2", *arguments[after + 1 :], "--evaluate-every", "50"]
     if arguments[0] in ("run", "sweep"):
-        given = arguments[arguments.index("--temporal") + 1] if "--temporal" in arguments else "10"
-        longest = max(int(n) for n in given.split(","))
-        return [*arguments, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
+        few, longest = [*arguments], 10
+        if "--temporal" in few:
+            place = few.index("--temporal") + 1
+            counts = few[place].split(",")[:2]
+            few[place], longest = ",".join(counts), max(int(n) for n in counts)
+        return [*few, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
     if arguments[0] == "search":
         goal = [
             word
@@ -63,13 +68,18 @@ def named(text: str, folder: Path) -> str:
     return text.replace("NAME", made[-1].name)
 
 
+def environment() -> dict[str, str]:
+    """The variables of a user without a data folder."""
+    variables = os.environ | {"PYTHONPATH": str(ROOT)}
+    variables.pop("FEDSIM_DATA", None)
+    return variables
+
+
 def start(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    environment.pop("FEDSIM_DATA", None)
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environment,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=900,
@@ -84,6 +94,13 @@ def here(
     monkeypatch.chdir(folder)
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     return Typed(capsys)
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Processes that need not import torch and fedsim again."""
+    with Forks(tmp_path_factory.mktemp("forks"), environment()) as process:
+        yield process
 
 
 def alone(given: list[str]) -> list[str]:
@@ -280,11 +297,11 @@ SWEEPS_ON_RAY = {"docs/own-compressor.md", "docs/own-task.md"}
         for b in PYTHON
     ],
 )
-def test_python(block: Block, folder: Path) -> None:
+def test_python(block: Block, folder: Path, forks: Forks) -> None:
     code = GIVEN.get(block.page, "") + named(block.text, folder)
     code = re.sub(r"SweepConfig\.of\((?![^)]*iterations=)", "SweepConfig.of(iterations=50, ", code)
-    done = start(folder, "-c", code)
-    assert done.returncode == 0, done.stderr
+    done = forks.run(code, folder)
+    assert done.returncode == 0, done.output
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=[b.page for b in PYTHON])
