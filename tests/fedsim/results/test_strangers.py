@@ -111,7 +111,7 @@ ODD: list[tuple[str, Callable[[Path], None]]] = [
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers") / "sweep"
-    make_sweep(folder)
+    make_sweep(folder, (1, 10), (1, 0.1))
     return folder
 
 
