@@ -64,7 +64,7 @@ def assert_as(federation: Federation, config: RunConfig) -> None:
     }
 
 
-QUICK = "a part of the clients, both ways coded", "late updates", "a buffer"
+QUICK = "late updates", "a buffer"
 
 
 @pytest.mark.parametrize("settings", cases(SETTINGS, quick=QUICK))
