@@ -15,19 +15,18 @@ from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints, overload
 
-import numpy as np
-
 if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import numpy as np
     import pandas as pd
+
+    ColumnValues = np.ndarray | list[Any]
 
 _DTYPES = {int: "int64", float: "float64"}
 
 _AT_ONCE = 256  # rows that are packed together; as many stay as they came
 
-_KINDS = {int: np.int64, float: np.float64, str: np.bytes_}
+_KINDS = {int: "int64", float: "float64", str: "S"}
 """Values of which a column is an array; of texts, where they are ASCII."""
-
-ColumnValues = np.ndarray | list[Any]
 
 
 @dataclass(frozen=True)
@@ -282,19 +281,23 @@ def _column(values: list[Any]) -> ColumnValues:
 
     An array of the same value many times holds it once.
     """
+    import numpy as np
+
     kinds = {*map(type, values)}
     kind = _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
-    if kind is None or (kind is np.bytes_ and any(x.endswith("\0") for x in values)):
+    if kind is None or (kind == "S" and any(x.endswith("\0") for x in values)):
         return values
     try:
         array: np.ndarray = np.array(values, kind)
     except (OverflowError, UnicodeEncodeError):
         return values
-    bits = array.view(np.int64) if kind is np.float64 else array  # zeros have signs
+    bits = array.view(np.int64) if kind == "float64" else array  # zeros have signs
     return np.broadcast_to(array[:1].copy(), array.shape) if (bits == bits[0]).all() else array
 
 
 def _values(column: ColumnValues) -> list[Any]:
+    import numpy as np
+
     if isinstance(column, list):
         return column
     values: list[Any] = (column.astype(np.str_) if column.dtype.kind == "S" else column).tolist()
@@ -303,6 +306,8 @@ def _values(column: ColumnValues) -> list[Any]:
 
 def _joined(parts: Sequence[Mapping[str, ColumnValues]], name: str) -> ColumnValues:
     """A column over all parts; where a part lacks it, NaN."""
+    import numpy as np
+
     columns = [part.get(name) for part in parts]
     numbers = [x for x in columns if isinstance(x, np.ndarray) and x.dtype.kind != "S"]
     if len(numbers) == len(columns):

@@ -90,7 +90,7 @@ def check_plan(config: Settings, plan: Plan) -> None:
     if config.controller is not None:
         _controller(config, plan)
     partitions.check_partition(plan.partition)
-    if config.training.precision == "tf32" and not config.machine.device.startswith("cuda"):
+    if config.training.precision == "tf32" and not _on_gpu(config):
         raise UsageError(
             f"--precision is 'tf32' and --device is {config.machine.device!r}: only a GPU "
             "has TF32; give --device cuda, or --precision float32 or bfloat16"
@@ -126,6 +126,10 @@ def _local_work(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{start}: it takes --rounds, how many rounds the run has")
     if config.temporal != typed:
         raise UsageError(f"{start} and --temporal is {config.temporal}: give one of them")
+
+
+def _on_gpu(config: Settings) -> bool:
+    return config.machine.device.startswith("cuda")
 
 
 def _strategy(config: Settings, plan: Plan) -> None:

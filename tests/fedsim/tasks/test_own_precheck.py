@@ -134,7 +134,7 @@ def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:
         run(RunConfig(task=task, temporal=3, machine=Machine(data=str(tmp_path))), tmp_path / "out")
     assert str(error.value) == (
         f"task {task.name}: load failed with folder {tmp_path}: FileNotFoundError: "
-        f"{tmp_path}/mine.csv not found. (test_own_precheck.py, line 26)"
+        f"{tmp_path}/mine.csv not found. (test_own_precheck.py, line 25)"
     )
     assert isinstance(error.value.__cause__, FileNotFoundError)  # its traceback is kept
 
