@@ -3,68 +3,13 @@
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from compressors.arguments import template_of
 from compressors.base import Compressor, Tensors
 from compressors.elsewhere import host_template
 from compressors.message import read_message
-from compressors.segments.layout import cuts_of, split_vector
-from compressors.segments.read import Decoded
-
-_PLAIN = 2.0**-100
-"""A product from which on no sum is rounded to -0: see ``WeightedSum``."""
-
-
-class WeightedSum:
-    """A weighted sum of updates in one float32 vector on the host, zero at first.
-
-    Each update is added with the bits of ``total.add_(x, alpha=weight)`` of torch, entry by entry.
-    Only the entries that travelled are added, where they are few. Where nothing travelled, the
-    dense sum adds 0, which changes nothing but -0 to 0. So a message of which a product is so small
-    that the sum may become -0 is added whole, and so is a message after a sum that has a -0.
-
-    Args:
-        names: of the tensors.
-        shapes: of the tensors.
-
-    Attributes:
-        total: the sum so far: float32 (entries,), the tensors one after the other.
-
-    Example:
-        >>> added = WeightedSum(["w"], [torch.Size([2])])
-        >>> added.add({"w": torch.tensor([2.0, 4.0])}, 0.5)
-        >>> added.total, added.tensors()
-        (tensor([1., 2.]), {'w': tensor([1., 2.])})
-    """
-
-    def __init__(self, names: Sequence[str], shapes: Sequence[torch.Size]) -> None:
-        self.names, self.shapes = names, shapes
-        entries = sum(shape.numel() for shape in shapes)
-        self.total = torch.zeros(entries, dtype=torch.float32, device="cpu")
-        self._was_dense = False  # whether the last update was added whole, so that -0 may be there
-
-    def add(self, update: Tensors, weight: float) -> None:
-        """Adds ``weight`` times an update of these names and shapes."""
-        if isinstance(update, Decoded) and not (
-            self._was_dense and bool((self.total.signbit() & (self.total == 0)).any())
-        ):
-            self._was_dense, places, values = False, update.places, update.values_sent
-            if not len(values) or float(values.abs().min()) * weight >= _PLAIN:
-                entries = self.total.index_select(0, places).add_(values, alpha=weight)
-                self.total.index_copy_(0, places, entries)
-                return
-        start = 0
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            part = self.total[start : start + shape.numel()].view(shape)
-            part.add_(update[name].detach().cpu(), alpha=weight)
-            start += shape.numel()
-        self._was_dense = True
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The sum by name: tensors that look at ``total``."""
-        return split_vector(self.total.numpy(), cuts_of(self.names, self.shapes))
+from compressors.segments.read import weighted_sum
 
 
 def mean_of(
@@ -95,6 +40,7 @@ def mean_of(
             finite, or all are 0; ``method`` or ``template`` is none.
 
     Example:
+        >>> import torch
         >>> from compressors import compress, sbc
         >>> updates = [{"w": torch.tensor(x)} for x in ([0.0, 3.0, 1.0, 0.5], [8.0, 1.0, 0.0, 0.0])]
         >>> payloads = [compress(sbc(0.25), update)[0].payload for update in updates]
@@ -102,10 +48,8 @@ def mean_of(
         tensor([6.0000, 0.7500, 0.0000, 0.0000])
     """
     shares, tensors = _shares(payloads, weights), host_template(template_of(template))
-    added = WeightedSum([*tensors], [x.shape for x in tensors.values()])
-    for payload, share in zip(payloads, shares, strict=True):
-        added.add(read_message(method, payload, tensors).update, share)
-    return added.total
+    updates = (read_message(method, payload, tensors).update for payload in payloads)
+    return weighted_sum([*tensors], [x.shape for x in tensors.values()], updates, shares)
 
 
 def _shares(payloads: Sequence[bytes], weights: Sequence[float]) -> list[float]:

@@ -5,7 +5,7 @@ names it. No memory is taken for what a payload only claims to hold.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -32,6 +32,9 @@ from compressors.segments.room import address_of, empty_floats, zeros
 
 FEW = 4
 """An update of which at most one entry in so many travelled is kept as these (``Decoded``)."""
+
+_PLAIN = 2.0**-100
+"""A product from which on no sum is rounded to -0: see ``weighted_sum``."""
 
 
 class Headers(NamedTuple):
@@ -96,6 +99,49 @@ class Decoded(Mapping[str, Tensor]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
+
+
+def weighted_sum(
+    names: Sequence[str],
+    shapes: Sequence[torch.Size],
+    updates: Iterable[Tensors],
+    weights: Sequence[float],
+) -> Tensor:
+    """The weighted sum of updates: float32 (entries,) on the host, one tensor after the other.
+
+    Each update is added with the bits of ``total.add_(x, alpha=weight)`` of torch, entry by entry.
+    Only the entries that travelled are added, where they are few. Where nothing travelled, the
+    dense sum adds 0, which changes nothing but -0 to 0. So a message of which a product is so small
+    that the sum may become -0 is added whole, and so is a message after a sum that has a -0.
+
+    Args:
+        names: of the tensors.
+        shapes: of the tensors.
+        updates: of these names and shapes; each is read when those before it are added.
+        weights: one for each update.
+
+    Example:
+        >>> weighted_sum(["w"], [torch.Size([2])], [{"w": torch.tensor([2.0, 4.0])}], [0.5])
+        tensor([1., 2.])
+    """
+    total = torch.zeros(sum(x.numel() for x in shapes), dtype=torch.float32, device="cpu")
+    was_dense = False  # whether the last update was added whole, so that -0 may be in the sum
+    for update, weight in zip(updates, weights, strict=True):
+        if isinstance(update, Decoded) and not (
+            was_dense and bool((total.signbit() & (total == 0)).any())
+        ):
+            was_dense, places, values = False, update.places, update.values_sent
+            if not len(values) or float(values.abs().min()) * weight >= _PLAIN:
+                entries = total.index_select(0, places).add_(values, alpha=weight)
+                total.index_copy_(0, places, entries)
+                continue
+        start = 0
+        for name, shape in zip(names, shapes, strict=True):
+            part = total[start : start + shape.numel()].view(shape)
+            part.add_(update[name].detach().cpu(), alpha=weight)
+            start += shape.numel()
+        was_dense = True
+    return total
 
 
 def decode(compressor: Any, payload: Any, template: Any) -> Received | None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, Tensors
-from compressors.averaging import WeightedSum
 from compressors.bits import Span
-from compressors.segments.read import Decoded
+from compressors.segments.layout import cuts_of, split_vector
+from compressors.segments.read import Decoded, weighted_sum
 from strategies.channel.framing import Wire
 from strategies.channel.payload import SAMPLES, USUAL, Kind
 
@@ -232,10 +232,9 @@ def mean(
     first, total = parts[0], sum(shares) if total is None else total
     weights = [share / total for share in shares]
     if isinstance(first, Decoded):
-        added = WeightedSum(first.names, first.shapes)
-        for part, weight in zip(parts, weights, strict=True):
-            added.add(part, weight)
-        return {name: x.clone() for name, x in added.tensors().items()}
+        flat = weighted_sum(first.names, first.shapes, parts, weights).numpy()
+        tensors = split_vector(flat, cuts_of(first.names, first.shapes))
+        return {name: x.clone() for name, x in tensors.items()}
     sums = {name: torch.zeros_like(x) for name, x in first.items()}
     for part, weight in zip(parts, weights, strict=True):
         for name, x in part.items():

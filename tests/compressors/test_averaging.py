@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import ROWS, PayloadError, averaging, compress, decompress, mean_of, parse
-from compressors.averaging import WeightedSum
+from compressors import ROWS, PayloadError, compress, decompress, mean_of, parse
 from compressors.segments.read import Decoded
 
 LIKE = {"a": torch.zeros(60, 100), "b": torch.zeros(3), "c": torch.zeros(50, 20)}
@@ -76,15 +75,7 @@ def infinite(payload: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [infinite, lambda payload: payload[:-1]])
-def test_nothing_of_a_bad_payload_is_added(spoil, monkeypatch):
-    added = []
-
-    class Watched(WeightedSum):
-        def add(self, update, weight):
-            super().add(update, weight)
-            added.append(self.total.tolist())
-
-    monkeypatch.setattr(averaging, "WeightedSum", Watched)
+def test_a_bad_payload_among_good_ones_has_its_own_error(spoil):
     update = {"w": torch.tensor([2.0, 0.0, 0.0, 0.0]), "v": torch.tensor([0.0, 3.0, 0.0, 0.0])}
     good = compress(FEW, update)[0].payload
     bad = spoil(good)
@@ -93,7 +84,6 @@ def test_nothing_of_a_bad_payload_is_added(spoil, monkeypatch):
     with pytest.raises(PayloadError) as error:
         mean_of(FEW, [good, bad, good], [1, 2, 1], update)
     assert str(error.value) == str(own.value)
-    assert added == [[0.5, 0.0, 0.0, 0.0, 0.0, 0.75, 0.0, 0.0]]
 
 
 def test_a_mean_makes_no_tensors_of_few_entries(monkeypatch):
