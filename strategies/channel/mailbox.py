@@ -68,16 +68,16 @@ class Mailbox:
 
     Attributes:
         messages: client -> its message of this round.
+        unanswered: id of an earlier message -> its client and its node.
+        undecided: clients, each with a reply of an earlier round that is not decided about yet.
     """
 
     def __init__(self, late: Late) -> None:
         self.late, self.messages = late, dict[int, Message]()
         self._clients: dict[str, int] = {}  # id of a message of this round -> client
         self._answered: set[str] = set()
-        self._open: dict[str, tuple[int, int]] = {}  # id of an earlier message -> client, node
-        self._late_replies: list[
-            tuple[int, Message]
-        ] = []  # replies of earlier rounds, not decided yet
+        self.unanswered: dict[str, tuple[int, int]] = {}
+        self.undecided: list[tuple[int, Message]] = []
 
     def send(self, messages: dict[int, Message]) -> list[Message]:
         """Notes the messages that leave now; those before them that have no reply stay open."""
@@ -91,7 +91,7 @@ class Mailbox:
             self._clients = {m.metadata.message_id: c for c, m in self.messages.items()}
         for name in [name for name in self._clients if name not in self._answered]:
             client = self._clients[name]
-            self._open[name] = client, self.messages[client].metadata.dst_node_id
+            self.unanswered[name] = client, self.messages[client].metadata.dst_node_id
         self.messages, self._clients, self._answered = {}, {}, set()
 
     def client_of(self, reply: Message) -> int | None:
@@ -119,25 +119,18 @@ class Mailbox:
         Returns the replies by client.
         """
         self._end()
-        for reply in grid.pull_messages(list(self._open)) if self._open else ():
-            client, _ = self._open.pop(reply.metadata.reply_to_message_id, (None, 0))
+        for reply in grid.pull_messages(list(self.unanswered)) if self.unanswered else ():
+            client, _ = self.unanswered.pop(reply.metadata.reply_to_message_id, (None, 0))
             if client is not None and reply.has_content():
-                self._late_replies.append((client, reply))
-        waiting, self._late_replies, decided = self._late_replies, [], dict[int, Message]()
+                self.undecided.append((client, reply))
+        waiting, self.undecided, decided = self.undecided, [], dict[int, Message]()
         for client, reply in waiting:
             if self.late.come(end, client, reply, in_round):
                 decided[client] = reply
             else:
-                self._late_replies.append((client, reply))
+                self.undecided.append((client, reply))
         return decided
 
     def expect(self, client: int, message: Message) -> None:
         """A message of a round before a checkpoint, whose reply is to come."""
-        self._open[message.metadata.message_id] = client, message.metadata.dst_node_id
-
-    def at_work(self) -> tuple[set[tuple[int, int]], set[int]]:
-        """Clients, with their nodes, that have not answered an earlier message yet.
-
-        And clients of which an answer has come that is not decided about yet.
-        """
-        return {*self._open.values()}, {client for client, _ in self._late_replies}
+        self.unanswered[message.metadata.message_id] = client, message.metadata.dst_node_id

@@ -228,7 +228,8 @@ class ChannelStrategy(Strategy):
         else:
             reachable = range(self.clients) if self.among is None else self.among
             drawn = sorted(self.draws(server_round, reachable, self.cohort))
-        unanswered, undecided = self._mail.at_work()
+        unanswered = {*self._mail.unanswered.values()}
+        undecided = {client for client, _ in self._mail.undecided}
         for client in drawn:
             node = nodes_of.get(client)
             if node is None:

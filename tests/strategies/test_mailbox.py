@@ -74,7 +74,7 @@ def hear(mail: Mailbox, *replies: Message, in_round: bool = False) -> list[int]:
 
 def at_work(mail: Mailbox) -> list[tuple[int, int]]:
     """Of two clients and two nodes."""
-    unanswered, undecided = mail.at_work()
+    unanswered, undecided = mail.unanswered.values(), {c for c, _ in mail.undecided}
     both = [(c, n) for c in (0, 1) for n in (OLD, NEW)]
     return [(c, n) for c, n in both if (c, n) in unanswered or c in undecided]
 
