@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from compressors import State
+from fedsim.federation.orders import Fixed
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from strategies.channel.buffers import Buffers
@@ -76,5 +77,5 @@ def server_buffers(
         return Buffers(buffers.initial)
     if config.plan.algorithm.clock != "rounds":  # in which row an update comes, nobody knows
         return Buffers(buffers.initial, down=False)
-    evaluates = evaluates or config.plan.evaluates
+    evaluates = evaluates or Fixed(config).evaluates
     return Buffers(buffers.initial, down=False, up=evaluates)

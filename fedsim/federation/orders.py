@@ -74,8 +74,9 @@ class Fixed:
         return self.work.get(client)
 
     def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after the round that was begun last."""
-        return self.plan.evaluates(round_number)
+        """Whether the server scores its model after a round, each of n iterations."""
+        last = round_number * self.plan.temporal >= self.plan.iterations
+        return last or round_number % self.plan.evaluate_every == 0
 
     def resumed(self, weights: Mapping[str, Tensor]) -> None:
         """The model from which the run goes on."""

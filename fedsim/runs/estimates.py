@@ -11,6 +11,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.flops import count_flops
 from fedsim.federation.local_steps import client_steps
+from fedsim.federation.orders import Fixed
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
@@ -72,7 +73,7 @@ class Trials:
         if steps_of is not None:
             steps = sum(map(steps_of, range(plan.clients))) / plan.clients
         messages = plan.rounds * plan.cohort
-        scored = sum(plan.evaluates(number) for number in range(1, plan.rounds + 1))
+        scored = sum(map(Fixed(config).evaluates, range(1, plan.rounds + 1)))
         seconds = messages * (steps * step + coding) / config.machine.workers + scored * score
         return Estimate(plan.rounds, messages, plan.rounds * up, plan.rounds * down, seconds)
 

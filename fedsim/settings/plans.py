@@ -76,11 +76,6 @@ class Plan:
         """Communication rounds; the last may have fewer local iterations."""
         return -(-self.iterations // self.temporal)
 
-    def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after that round, each of ``temporal``."""
-        last = round_number * self.temporal >= self.iterations
-        return last or round_number % self.evaluate_every == 0
-
     def evaluates_between(self, before: int, after: int) -> bool:
         """Whether the server scores its model after a round between these local iterations."""
         interval = self.evaluate_every * self.temporal
