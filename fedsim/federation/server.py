@@ -312,7 +312,7 @@ class Server:
         updates = round_updates.updates
         joules = round_updates.joules if self.spending is not None else None
         self.exhausted = self.spending is not None and self.schedule.exhausted
-        by_energy = self.plan.reaches_energy(self.recorder.joules + (joules or 0.0))
+        by_energy = self.plan.reaches(0.0, self.recorder.joules + (joules or 0.0))
         due = self.work.evaluates(number) or by_energy or self.exhausted
         if self.plan.stop_at_bits is not None:
             due = self._may_be_last(number, bits, failed, len(traffic.uplinks)) or due

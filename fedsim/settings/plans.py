@@ -81,8 +81,12 @@ class Plan:
         interval = self.evaluate_every * self.temporal
         return after >= self.iterations or before // interval != after // interval
 
-    def reaches(self, bits: float) -> bool:
-        """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``.
+    def reaches(self, bits: float, joules: float = 0.0) -> bool:
+        """Whether bits or joules have reached their limit, ``stop_at_bits``, ``stop_at_joules``.
+
+        Args:
+            bits: a client's, those of ``budget_of``.
+            joules: of all clients together.
 
         Example:
             >>> from fedsim import RunConfig
@@ -90,15 +94,12 @@ class Plan:
             >>> plan.reaches(15.999999999999998), plan.reaches(15.9)  # the first: six times 8 / 3
             (True, False)
         """
-        return self.stop_at_bits is not None and bits * ROUNDED >= self.stop_at_bits
+        limits = (bits, self.stop_at_bits), (joules, self.stop_at_joules)
+        return any(limit is not None and spent * ROUNDED >= limit for spent, limit in limits)
 
     def exceeds(self, bits: float) -> bool:
         """Whether a client's bits, those of ``budget_of``, are more than ``stop_at_bits``."""
         return self.stop_at_bits is not None and bits > self.stop_at_bits * ROUNDED
-
-    def reaches_energy(self, joules: float) -> bool:
-        """Whether the joules of all clients together have reached ``stop_at_joules``."""
-        return self.stop_at_joules is not None and joules * ROUNDED >= self.stop_at_joules
 
     def ends(self, rounds: int, iteration: int, bits: float, joules: float = 0.0) -> bool:
         """Whether the run is over after so many rounds, local iterations, bits and joules.
@@ -106,7 +107,7 @@ class Plan:
         The bits are a client's (``reaches``), and the joules of all clients together.
         """
         done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
-        return done or self.reaches(bits) or self.reaches_energy(joules)
+        return done or self.reaches(bits, joules)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
