@@ -21,7 +21,7 @@ from fedsim.federation.device import device_of, enough
 from fedsim.federation.draws import evenly_spread
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
-from fedsim.tasks.base import exact, fetch_sums, read_pair
+from fedsim.tasks.base import fetch_sums, read_pair
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import Delivery
 from strategies.channel.acknowledge import Ack
@@ -147,10 +147,9 @@ def _score(trainer: Trainer, inputs: Tree, targets: Tree, chosen: Tensor) -> Sco
         x, y = read_pair(inputs, targets, index)
         expected = to_device(y, device)
         outputs = forward(trainer.model, to_device(x, device, trainer.layout))
-        of_batch = task.sums_on_device(outputs, expected)
-        of_batch[loss] = exact(task.loss(outputs, expected)) * len(index)
-        for name, x in of_batch.items():
-            sums[name] = sums.get(name, 0.0) + x
+        of_batch = {loss: task.loss(outputs, expected)}
+        for name, x in task.sums_on_device(outputs, expected, of_batch).items():
+            sums[name] = sums.get(name, 0.0) + (x * len(index) if name == loss else x)
     totals = fetch_sums(sums)  # waits for the device
     mean_loss = totals.pop(loss) / count
     (_, metric), *others = task.scores(totals, count).items()

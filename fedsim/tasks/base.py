@@ -236,11 +236,23 @@ class Task:
         """
         return fetch_sums(self.sums_on_device(outputs, targets))
 
-    def sums_on_device(self, outputs: Any, targets: Any) -> dict[str, Any]:
-        """``sums`` for which no host waits: tensors of float64 stay where they are."""
+    def sums_on_device(
+        self, outputs: Any, targets: Any, others: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """``sums`` for which no host waits: tensors of float64 stay where they are.
+
+        ``others``: more numbers of the batch by name, which become float64 with the scores: sums of
+        them have the bits of Python's.
+        """
         score = self.metric(outputs, targets)
         scores = score if isinstance(score, Mapping) else {"": score}
-        return {name: exact(x) for name, x in scores.items()}
+        sums = dict[str, Any]()
+        for name, x in {**scores, **(others or {})}.items():
+            if isinstance(x, Tensor):  # mps has no float64
+                sums[name] = (x.detach().cpu() if x.device.type == "mps" else x.detach()).double()
+            else:
+                sums[name] = float(x)
+        return sums
 
     def scores(self, sums: Mapping[str, Any], count: int) -> dict[str, float]:
         """The numbers reported by name, the headline first, of the sums over `count` samples.
@@ -383,14 +395,6 @@ def correct(outputs: Any, targets: Tensor) -> Tensor:
     """
     logits: Tensor = logits_of(outputs)
     return (logits.argmax(dim=1) == targets).sum()
-
-
-def exact(x: Any) -> Any:
-    """A number, or a tensor as float64 where it is: sums of it have the bits of Python's."""
-    if not isinstance(x, Tensor):
-        return float(x)
-    x = x.detach().cpu() if x.device.type == "mps" else x.detach()  # which has no float64
-    return x.double()
 
 
 def fetch_sums(sums: Mapping[str, Any]) -> dict[str, Any]:
