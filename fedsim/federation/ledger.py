@@ -24,9 +24,8 @@ from torch import Tensor
 from compressors import Tensors
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
-from fedsim.federation.slots import bytes_of
 from fedsim.ground.columns import receivers
-from fedsim.ground.files import digest_of
+from fedsim.ground.files import bytes_of, digest_of
 from fedsim.ground.records import (
     ClientBooks,
     CodingSeconds,

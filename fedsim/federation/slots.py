@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from compressors import State
-from fedsim.ground.files import CHANGED, DamagedFile
+from fedsim.ground.files import CHANGED, DamagedFile, bytes_of
 
 NAME = "clients.slots"
 """The file in a run's folder."""
@@ -34,19 +34,6 @@ class Slot(NamedTuple):
     length: int
     checksum: int
     born: int = -1
-
-
-def bytes_of(x: Tensor) -> memoryview:
-    """The values of a tensor, row by row, as bytes; of the host's memory, without a copy.
-
-    Example:
-        >>> bytes_of(torch.tensor([1, 2], dtype=torch.int16)).hex()
-        '01000200'
-    """
-    flat = x.detach().cpu().contiguous().reshape(-1)
-    # A tensor of one entry, or of none, is contiguous with any stride.
-    flat = flat.as_strided(flat.shape, (1,))
-    return memoryview(flat.view(torch.uint8).numpy().data)
 
 
 class SlotFile:
