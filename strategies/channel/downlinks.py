@@ -105,7 +105,8 @@ class ClientView(NamedTuple):
     """The server's knowledge of a client when it sends a message to it.
 
     ``number``: of the message; ``base``: the version that the client holds, -1 where that is not
-    known; ``version``, ``weights``: the server's; ``model``: makes the whole model's message.
+    known; ``version``, ``weights``: the server's; ``model``: makes the whole model's message, with
+    other tensors that the policy sends with it.
     """
 
     client: int
@@ -113,7 +114,7 @@ class ClientView(NamedTuple):
     base: int
     version: int
     weights: Weights
-    model: Callable[[], Downlink]
+    model: Callable[..., Downlink]
 
 
 class WholeModel:
@@ -130,10 +131,6 @@ class WholeModel:
     def request(self, view: ClientView) -> Downlink:
         """The message to a client."""
         return view.model()
-
-    def sent_with_model(self, version: int) -> State:
-        """Tensors that a client is sent with the whole model, number ``version``."""
-        return {}
 
     def advance(
         self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
@@ -194,14 +191,10 @@ class Updates(WholeModel):
             return NOTHING
         if self.last is not None and lacks == 1:
             return self.last
+        model = view.model(sent_with_model(self.downlink, self.memory, view.version))
         if self.missed is None or view.base < 0:
-            return view.model()
-        updates = self.missed.last(lacks) or view.model()
-        return min(updates, view.model(), key=lambda down: len(down.payload))
-
-    def sent_with_model(self, version: int) -> State:
-        """The direction, where the method is ``ef21`` (``directions``)."""
-        return sent_with_model(self.downlink, self.memory, version)
+            return model
+        return min(self.missed.last(lacks) or model, model, key=lambda down: len(down.payload))
 
     def advance(
         self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]

@@ -215,10 +215,10 @@ class ServerEnd:
         view = ClientView(client, number, base, self.version, self.weights, self._whole_model)
         return self.policy.request(view)
 
-    def _whole_model(self) -> Downlink:
-        """The whole model, raw; the initial one is not charged."""
+    def _whole_model(self, others: Mapping[str, Tensor] | None = None) -> Downlink:
+        """The whole model, raw, with ``others``; the initial one is not charged."""
         if self._model is None:
-            weights = self.weights | self.policy.sent_with_model(self.version)
+            weights = {**self.weights, **(others or {})}
             packet, _ = compress(tied(Raw(), {TIED: self.ties}), weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
