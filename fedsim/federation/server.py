@@ -187,6 +187,7 @@ class Server:
             recorder.sim_seconds,
         )
         self._dense = 64.0 * entries  # bits, both ways
+        self._private = self.plan.algorithm.epsilon(1) is not None  # whether privacy is promised
         self.own_models = evaluation.differ(trainer, self.initial)
         self.exhausted = False
         self._last: Scored | None = None  # the model of the last round, where it may be scored yet
@@ -339,7 +340,7 @@ class Server:
             iteration = math.floor(used + 0.5)
         else:
             iteration = done + steps
-        epsilon = self.plan.algorithm.epsilon(number)
+        epsilon = self.plan.algorithm.epsilon(number) if self._private else None
         losses = [
             record.train_loss for record in books.values() if not math.isnan(record.train_loss)
         ]
