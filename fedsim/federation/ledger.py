@@ -134,17 +134,14 @@ def _side_bits(columns: Mapping[str, str], messages: Sequence[Downlink | Uplink]
     return bits
 
 
-def booked(traffic: RoundTraffic) -> list[int]:
-    """The keys of a round's traffic that have a record, in order (``client_books``)."""
-    reasons_of = {*traffic.refused, *traffic.failures}
-    return sorted({*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits})
-
-
-def client_books(traffic: RoundTraffic) -> dict[int, ClientBooks]:
+def client_books(traffic: RoundTraffic, clients: Mapping[int, int]) -> dict[int, ClientBooks]:
     """One for each client of the round's cohort, and for each whose late upload arrived in it.
 
-    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0. They are
-    by the traffic's keys, in their order.
+    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
+
+    Args:
+        traffic: of the round.
+        clients: by the traffic's keys, in the order of the books.
     """
     reasons_of = traffic.refused | traffic.failures
     side_up, side_down = (
@@ -153,14 +150,14 @@ def client_books(traffic: RoundTraffic) -> dict[int, ClientBooks]:
     cache: dict[tuple[int, int], str] = {}
     dropped, wire = Counter(traffic.dropped), traffic.wire
     books = {}
-    for key in booked(traffic):
+    for key, client in clients.items():
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
         request, answer = wire.requests.get(key, NO_TRAVEL), wire.used.get(key, NO_TRAVEL)
         ups = [up] if up else []
         sent = [*([down] if down else []), *[first for k, first in traffic.unused if k == key]]
         books[key] = ClientBooks(
             round=traffic.round,
-            client=traffic.client_of(key),
+            client=client,
             samples=int(up.samples) if up else 0,
             up_wire_bits=charged_bits(up) if up else 0,
             up_content_bits=8 * len(up.payload) - up.spans["header"] if up else 0,

@@ -318,7 +318,10 @@ class Rounds(Schedule):
         traffic, now, updates = self.traffic, self.agenda.now, dict[int, Update]()
         messages = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
         individual = isinstance(self.work, Individual)
-        for client in ledger.booked(traffic):
+        reasons_of = {*traffic.refused, *traffic.failures}
+        for client in sorted(
+            {*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits}
+        ):
             work, parts, seconds, timing = None, [math.nan] * len(PARTS), None, ClientTiming()
             if (exchange := self.works.get(client)) is not None:
                 parts = exchange.parts(self.start, now).tolist()

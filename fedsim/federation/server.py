@@ -308,9 +308,10 @@ class Server:
         self._far = largest_update(traffic, _FAR)
         done, steps = self.recorder.iterations_done, self.work.steps
         sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
-        failed, books = ledger.count_failures(traffic), ledger.client_books(traffic)
-        bits = ledger.bits_of_round(traffic, books, sampler_bits)
         updates = round_updates.updates
+        books = ledger.client_books(traffic, {key: x.client for key, x in updates.items()})
+        failed = ledger.count_failures(traffic)
+        bits = ledger.bits_of_round(traffic, books, sampler_bits)
         joules = round_updates.joules if self.spending is not None else None
         self.exhausted = self.spending is not None and self.schedule.exhausted
         by_energy = self.plan.reaches(0.0, self.recorder.joules + (joules or 0.0))

@@ -18,7 +18,7 @@ from strategies import DSGD, ChannelStrategy, Compressed, DelayedDSGD
 from strategies.channel.orders import from_report, to_report
 from strategies.channel.payload import KEY, METRICS, SENT
 from strategies.channel.replies import metrics_of
-from tests.support.books import bits_of
+from tests.support.books import bits_of, books_of
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
 
 NAN, INF = math.nan, math.inf
@@ -154,7 +154,7 @@ def check(strategy: ChannelStrategy, why: str) -> None:
     assert torch.isfinite(channel.weights["w"]).all()
     assert bits_of(traffic).up_sent == 2 * len(traffic.uplinks)
     assert ledger.count_failures(traffic).failures == int(bool(why))
-    books = ledger.client_books(traffic)
+    books = books_of(traffic)
     assert [own.up_sent for own in books.values()].count(2) == len(traffic.uplinks)
     assert ledger.layer_records(traffic, channel.weights) == [LayerRecord(1, "w", 2, 2.0)]
     assert any(math.isfinite(own.train_loss) for own in books.values())

@@ -11,7 +11,7 @@ from compressors.whole.memory import unnest
 from fedsim import RunConfig
 from fedsim.federation import ledger
 from fedsim.federation.trainer import Trainer
-from fedsim.ground.records import RoundBits
+from fedsim.ground.records import ClientBooks, RoundBits
 from strategies import RoundTraffic
 
 Sums = dict[str, Tensor]
@@ -19,7 +19,14 @@ Sums = dict[str, Tensor]
 
 def bits_of(traffic: RoundTraffic) -> RoundBits:
     """The bits of a round, of the books of its clients."""
-    return ledger.bits_of_round(traffic, ledger.client_books(traffic))
+    return ledger.bits_of_round(traffic, books_of(traffic))
+
+
+def books_of(traffic: RoundTraffic) -> dict[int, ClientBooks]:
+    """The books of a round's clients, which are the keys of its traffic."""
+    tables = traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures
+    keys = sorted({*traffic.failed_bits}.union(*tables))
+    return ledger.client_books(traffic, {key: key for key in keys})
 
 
 def names(folder: Path, client: int, way: str) -> dict[int, Path]:

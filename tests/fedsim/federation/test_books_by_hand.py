@@ -22,7 +22,7 @@ from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.orders import to_report
 from strategies.channel.payload import ORDER, REPORT, USUAL
-from tests.support.books import bits_of
+from tests.support.books import bits_of, books_of
 
 ROUNDS = pd.DataFrame({
     "round": [1, 2, 3], "clients": [3, 4, 1], "failures": [2, 1, 0], "absent": [1, 0, 0],
@@ -150,7 +150,7 @@ def test_orders_and_reports_are_charged() -> None:
     assert (bits.up_content_bits, bits.down_content_bits) == (48, 80)
     first, second = (
         [own.up_wire_bits, own.up_report_bits, own.down_wire_bits, own.down_order_bits]
-        for own in ledger.client_books(with_orders()).values()
+        for own in books_of(with_orders()).values()
     )
     assert first == [136, 64, 80, 16] and second == [0, 0, 88, 24]
 

@@ -15,7 +15,7 @@ from fedsim.runs import totals
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.framing import Travel, Wire
 from strategies.channel.payload import APPLIED, BUFFERS, OUTCOME
-from tests.support.books import bits_of
+from tests.support.books import bits_of, books_of
 from tests.support.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")
@@ -93,7 +93,7 @@ def test_a_round_by_hand() -> None:
 
 
 def test_clients_by_hand() -> None:
-    first, failed, second, late = map(row_of, ledger.client_books(traffic()).values())
+    first, failed, second, late = map(row_of, books_of(traffic()).values())
     assert first == {
         "round": 4,
         "client": 0,
@@ -188,7 +188,7 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
     absent = traffic()
     absent.failures[5] = "no node is connected"
     assert (ledger.count_failures(absent).failures, ledger.count_failures(absent).absent) == (2, 1)
-    last = ledger.client_books(absent)[5]
+    last = books_of(absent)[5]
     assert (last.client, last.failures, last.down_wire_bits) == (5, 1, 0)
     rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
     assert totals.per_participation(rounds) == {"down_wire_bits": 10.0}
@@ -200,7 +200,7 @@ def test_what_was_sent_before_the_model_is_charged() -> None:
     wished.unused.append((2, first))
     bits = bits_of(wished)
     assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
-    own = ledger.client_books(wished)[2]
+    own = books_of(wished)[2]
     assert (own.down_wire_bits, own.down_news_bits) == (104 + 64, 24)
 
 
