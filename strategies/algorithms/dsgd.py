@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compressors import State, Tensors
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.channel.traffic import Uplink, average, average_normalized
+from strategies.channel.traffic import Uplink, average_normalized, mean, shares
 
 WEIGHTINGS = ("uniform", "samples", "nova")
 
@@ -59,4 +59,4 @@ class DSGD(Algorithm):
         """The mean by ``weighting``."""
         if self.weighting == "nova":
             return average_normalized(uplinks, info.iterations)
-        return average(uplinks, self.weighting)
+        return mean([up.update for up in uplinks.values()], shares(uplinks, self.weighting))
