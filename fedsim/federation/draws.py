@@ -27,7 +27,7 @@ _HOST = torch.device("cpu")
 
 _UNWATCHED = nullcontext()
 
-_DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
+_DRAWING: list[Task] = []  # tasks whose steps have been seen drawing
 
 
 def epoch_length(samples: int, size: int) -> int:
@@ -117,13 +117,13 @@ def untouched(device: torch.device) -> Iterator[None]:
 
     Tasks that draw inside are forgotten afterwards: the first step of a run notices it again.
     """
-    before = {*_DRAWING}
+    before = [*_DRAWING]
     plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
             yield
         finally:
-            _DRAWING.intersection_update(before)
+            _DRAWING[:] = [task for task in _DRAWING if task in before]
             random.setstate(plain)
             np.random.set_state(arrays)  # noqa: NPY002
 
@@ -156,14 +156,15 @@ class Watch:
         ``train`` does not change its inputs, and runs each step within its ``turn``.
         """
         if self.task not in _DRAWING:
-            before = self._states()
+            before = [generator.get_state() for generator in self._generators]
             try:
                 trained = train(False)
-                if all(map(torch.equal, before, self._states())):
+                after = [generator.get_state() for generator in self._generators]
+                if all(map(torch.equal, before, after)):
                     return trained
             except _Drew:
                 pass
-            _DRAWING.add(self.task)
+            _DRAWING.append(self.task)
         return train(True)
 
     def turn(self, seed: Callable[[], int], seeds: bool) -> AbstractContextManager[None]:
@@ -176,12 +177,9 @@ class Watch:
     @contextmanager
     def _watched(self, seed: Callable[[], int], seeds: bool) -> Iterator[None]:
         with seeded(seed(), self.device):
-            before = self._states()
+            before = [generator.get_state() for generator in self._generators]
             yield
             self._warm = True
-            if not seeds and not all(map(torch.equal, before, self._states())):
+            after = [generator.get_state() for generator in self._generators]
+            if not seeds and not all(map(torch.equal, before, after)):
                 raise _Drew
-
-    def _states(self) -> list[Tensor]:
-        """What the generators hold now."""
-        return [generator.get_state() for generator in self._generators]

@@ -166,7 +166,7 @@ def test_a_trial_changes_no_number(
     seeded()
     run(config, tmp_path / "tried")
     monkeypatch.setattr(precheck, "check_trainable", lambda config: None)
-    monkeypatch.setattr(draws, "_DRAWING", set())  # its steps are seen drawing anew, as before
+    monkeypatch.setattr(draws, "_DRAWING", [])  # its steps are seen drawing anew, as before
     seeded()
     run(config, tmp_path / "untried")
     assert_same(tmp_path / "tried", tmp_path / "untried")
