@@ -155,10 +155,11 @@ class Part:
     alphabet: int
     capacity: int
 
-    def factors(self, counts: np.ndarray) -> np.ndarray | None:
-        """By what the values of each segment are multiplied in the end; None for nothing."""
+    def factors(self, counts: np.ndarray) -> np.ndarray:
+        """By what the values of each segment are multiplied in the end, of a plan with factors."""
         factor = self.plan.scheme.factor
-        return None if factor is None else np.array([factor(int(k)) for k in counts], np.float32)
+        assert factor is not None
+        return np.array([factor(int(k)) for k in counts], np.float32)
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ from compressors.segments.layout import (
     low_bits,
     split_vector,
 )
-from compressors.segments.room import address_of, empty_floats, zeros
+from compressors.segments.room import empty_floats, zeros
 
 FEW = 4
 """An update of which at most one entry in so many travelled is kept as these (``Decoded``)."""
@@ -173,7 +173,8 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
             values = one.numbers.repeat(one.counts)
         else:
             values = empty_floats(one.entries)
-            where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
+            where = values.ctypes.data + 4 * (np.cumsum(one.counts) - one.counts)
+            factors = part.factors(one.counts) if part.plan.scheme.factor else None
             if not streams.decode_segments(
                 *_stream(payload),
                 one.counts,
@@ -183,7 +184,7 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
                 one.numbers,
                 part.form,
                 part.alphabet,
-                part.factors(one.counts),
+                factors,
                 True,
                 *part.symbols,
             ):
@@ -224,10 +225,11 @@ def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str,
     update: dict[str, Tensor] = {}
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else empty_floats)(part.total)
-        where = address_of(flat) + part.segment_bytes
+        where = flat.ctypes.data + part.segment_bytes
+        factors = part.factors(one.counts) if part.plan.scheme.factor else None
         fine = streams.decode_segments(
             stream, tail, one.counts, one.bit_offsets, one.positions, where, one.numbers, part.form,
-            part.alphabet, part.factors(one.counts), None if part.shared else True, *part.symbols,
+            part.alphabet, factors, None if part.shared else True, *part.symbols,
         )  # fmt: skip
         if not fine:
             return None

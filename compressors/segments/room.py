@@ -77,7 +77,7 @@ class Stream:
         self._view = self._room.getbuffer()
         self.words = np.frombuffer(self._view, np.uint64)
         if size >= _LARGE and _HUGE_PAGES is not None and sys.platform == "linux":
-            start = -(-address_of(self.words) // _PAGE) * _PAGE
+            start = -(-self.words.ctypes.data // _PAGE) * _PAGE
             length = (size - _PAGE) // _PAGE * _PAGE
             libc = ctypes.CDLL(None)
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _HUGE_PAGES)
@@ -88,9 +88,3 @@ class Stream:
         self._view.release()
         self._room.truncate(size)
         return self._room.getvalue()
-
-
-def address_of(x: np.ndarray) -> int:
-    """Where an array's values lie."""
-    address: int = x.__array_interface__["data"][0]
-    return address

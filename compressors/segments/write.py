@@ -30,7 +30,7 @@ from compressors.segments.layout import (
     split_vector,
 )
 from compressors.segments.read import counts_of, read_payload
-from compressors.segments.room import Stream, address_of, empty_floats
+from compressors.segments.room import Stream, empty_floats
 
 
 @dataclass(eq=False)
@@ -171,6 +171,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             bit_offsets,
             books,
         )
+        factors = part.factors(choice.counts) if part.plan.scheme.factor else None
         fine = part.shared or stream.encode_segments(
             words,
             choice.table,
@@ -184,7 +185,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             choice.numbers,
             choice.decoded,
             part.form,
-            part.factors(choice.counts),
+            factors,
             *part.symbols,
         )
         if not fine:
@@ -218,7 +219,7 @@ def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Select
     sums = plan.sides > 0 and plan.keeps and not plan.joined  # made while they are chosen from
     if plan.keeps or plan.joined:
         flat = empty_floats(part.total)
-        start = address_of(flat)
+        start = flat.ctypes.data
         where = start + part.segment_bytes
         if not sums:
             choose.add_residuals(addresses, memory, start + part.tensor_bytes, part.sizes)
@@ -235,7 +236,7 @@ def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Select
         )  # fmt: skip
         if odd < 0:
             return None
-        sources = address_of(values) + part.chosen_bytes
+        sources = values.ctypes.data + part.chosen_bytes
         if odd:
             table = table.copy()
             for s in np.flatnonzero(counts != table[WANTED]).tolist():
