@@ -49,7 +49,9 @@ from strategies.channel.payload import (
     BUFFERS,
     ENDS,
     KEY,
+    ROUND,
     SCORES,
+    TIED,
     VERSION,
     WANTS,
     Settings,
@@ -260,7 +262,8 @@ class ClientEnd:
         else:
             ack = take_ack(self.before or self.uplink, settings, channel_memory, self.template)
         if settings["kind"] == "model":
-            decoded = partial(self.last_model.decoded, tied(_RAW, settings), payload)
+            raw = tied(_RAW, settings) if TIED in settings else _RAW
+            decoded = partial(self.last_model.decoded, raw, payload)
             if isinstance(self.downlink, EF21):
                 base = directions.received(decoded, self.template, int(settings.get(VERSION, 0)))
             else:
@@ -322,8 +325,10 @@ class ClientEnd:
     ) -> Encoding:
         """The message that carries ``update``, and what the client remembers from now on."""
         before = delivery.ack.uplink or None
-        seed = derive(self.seed, "uplink", client, delivery.round)
-        uplink = tied(self.uplink, delivery.settings)
+        seed = derive(self.seed, "uplink", client, int(delivery.settings[ROUND]))
+        uplink = self.uplink
+        if TIED in delivery.settings:
+            uplink = tied(uplink, delivery.settings)
         packet, after, seconds = yield Upload(uplink, update, before, seed)
         memory = nest("uplink", after)
         memory |= pending(packet.payload, delivery.settings, delivery.ack, self.keeps)
@@ -346,12 +351,14 @@ class ClientEnd:
         """
         if delivery.first:
             check_decoded(tied(self.uplink, delivery.settings), packet, self.template)
+        ack = delivery.ack
+        outcome = write_outcome(ack) if ack.lost or ack.returned else {}
         put(
             content,
             packet.payload,
-            round=delivery.round,
+            round=int(delivery.settings[ROUND]),
             **side_payloads,
-            **write_outcome(delivery.ack),
+            **outcome,
         )
 
 

@@ -230,18 +230,18 @@ def payload_in(record: RecordDict, settings: Settings) -> bytes:
     return payload
 
 
-def read_settings(record: RecordDict, key: str = KEY) -> Settings:
-    """The settings under ``key``, none where there is no such record of settings."""
-    config = record.get(key)  # and not one of Flower's views, which copy all records
+def read_settings(record: RecordDict) -> Settings:
+    """The settings of a message or a reply, none where there is no such record of settings."""
+    config = record.get(KEY)  # and not one of Flower's views, which copy all records
     return dict(config.items()) if isinstance(config, ConfigRecord) else {}
 
 
 def settings_in(record: RecordDict) -> Settings:
     """The settings of a message to a client; of a model in parts, those of the first part."""
-    settings = read_settings(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
-    if not settings:
+    config = record.get(f"{KEY}/0" if f"{KEY}/0" in record else KEY)
+    if not isinstance(config, ConfigRecord) or not config:
         raise KeyError(KEY)
-    return settings
+    return dict(config.items())
 
 
 def payload_bits(message: Message) -> int:
