@@ -50,7 +50,10 @@ def optimizer_state(
     state: State = {}
     for name, p in parameters.items():
         for kind, value in optimizer.state.get(p, {}).items():
-            tag, tensor = _tensor(value, f"state[parameter {name!r}][{kind!r}]")
+            if isinstance(value, Tensor) and value.layout == torch.strided:
+                tag, tensor = "", value
+            else:
+                tag, tensor = _NUMBER, _number(value, f"state[parameter {name!r}][{kind!r}]")
             if not isinstance(kind, str) or "/" in kind or "#" in kind:
                 raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
             state[f"{tag}{kind}/{name}"] = tensor
@@ -64,7 +67,10 @@ def optimizer_state(
         for key, value in group.items():
             same = key in fresh and (value is fresh[key] or _equal(value, fresh[key]))
             if key not in _SET and not same:
-                tag, tensor = _tensor(value, f"param_groups[{number}][{key!r}]")
+                if isinstance(value, Tensor) and value.layout == torch.strided:
+                    tag, tensor = "", value
+                else:
+                    tag, tensor = _NUMBER, _number(value, f"param_groups[{number}][{key!r}]")
                 state[f"{_GROUP}{number}/{tag}{key}"] = tensor
     return state
 
@@ -112,18 +118,16 @@ def load_optimizer_state(
         torch._foreach_copy_(copies, copied)
 
 
-def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
-    """A value as a tensor, and what its key begins with."""
+def _number(value: Any, where: str) -> Tensor:
+    """A Python number as a tensor; ``value`` is no dense tensor."""
     if isinstance(value, Tensor):
-        if value.layout != torch.strided:
-            raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
-        return "", value
+        raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
     dtype = _NUMBERS.get(type(value))
     if dtype is None or (dtype == torch.int64 and not -(2**63) <= int(value) < 2**63):
         raise ValueError(
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
-    return _NUMBER, torch.tensor(value, dtype=dtype, device="cpu")
+    return torch.tensor(value, dtype=dtype, device="cpu")
 
 
 def _equal(one: object, other: object) -> bool:
