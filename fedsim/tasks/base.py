@@ -378,7 +378,8 @@ def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
         outputs: logits (B, C), or a mapping that has them as `logits`.
         targets: class numbers (B,), int64.
     """
-    return F.cross_entropy(logits_of(outputs), targets)
+    logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs
+    return F.cross_entropy(logits, targets)
 
 
 def correct(outputs: Any, targets: Tensor) -> Tensor:
