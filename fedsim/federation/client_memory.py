@@ -145,7 +145,7 @@ class InProcess:
             if self._put_on_card(client, state):
                 return
             state = in_ram(state)
-        before, new = self._sizes.get(client, 0), size(state)
+        before, new = self._sizes.get(client, 0), sum([x.nbytes for x in state.values()])
         room, slot = self.ram_bytes - new, None
         for other in [*self._in_ram] if self._bytes - before > room else ():
             if other != client:
