@@ -225,7 +225,7 @@ def rows_of(case: Case, device: torch.device, repeats: int) -> dict[str, float |
     results: dict[str, float | str] = {}
     for name, work in works.items():
         try:
-            with products(tf32=False):
+            with products(False, device):
                 results[name] = work()
         except Exception as error:
             results[name] = f"{type(error).__name__}: {error}".splitlines()[0][:80]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from compressors.usercode import typed, user_code
 from fedsim.federation.branch import Branch
-from fedsim.federation.device import enough, gathers, looked_into
+from fedsim.federation.device import gathers, looked_into
 from fedsim.federation.draws import Batches
 from fedsim.federation.recorder import NotRecorded, StepRecorder, recorder_on
 from fedsim.federation.trainer import Trainer, forget_trainer, lr_factor, trainer_of
@@ -128,7 +128,7 @@ class Branches:
         if len(jobs) == 1:
             return self._one_by_one(jobs)
         try:
-            with user_code(), enough(self.trainer.device), self.trainer.products():
+            with user_code(), self.trainer.products():
                 return [*self._trained(jobs)]
         except Exception as error:
             failed = _without_frames(error)

@@ -119,12 +119,16 @@ def enough(device: torch.device) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        needed_match = re.search(f"allocate {_SIZE}", str(error))
-        left = re.search(f"{_SIZE} is free", str(error))
-        needed = f"{needed_match[1]} more needed" if needed_match else "its memory is full"
-        free_text = f", {left[1]} free" if left else ""
-        cure = "lower --stack, --workers, --batch-size"
-        raise DeviceFull(f"{device}: {needed}{free_text}; {cure}") from error
+        raise device_full(device, error) from error
+
+
+def device_full(device: torch.device, error: Exception) -> DeviceFull:
+    """The error of fedsim for torch's: what it told of the memory, and what needs less."""
+    needed_match = re.search(f"allocate {_SIZE}", str(error))
+    left = re.search(f"{_SIZE} is free", str(error))
+    needed = f"{needed_match[1]} more needed" if needed_match else "its memory is full"
+    free_text = f", {left[1]} free" if left else ""
+    return DeviceFull(f"{device}: {needed}{free_text}; lower --stack, --workers, --batch-size")
 
 
 _LEAVES: list[Any] = (
@@ -136,11 +140,13 @@ _LEAVES: list[Any] = (
 
 
 @contextmanager
-def products(tf32: bool) -> Iterator[None]:
+def products(tf32: bool, device: torch.device) -> Iterator[None]:
     """Inside, products of matrices and convolutions on a GPU are TF32, or whole float32.
 
+    Where the memory of ``device`` is full, ``DeviceFull`` as of ``enough``.
+
     Example:
-        >>> with products(tf32=True):
+        >>> with products(True, torch.device("cpu")):
         ...     torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         ('high', True)
     """
@@ -148,15 +154,16 @@ def products(tf32: bool) -> Iterator[None]:
         plain = not _gpu() and torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # see ``_flags``
         plain = False
-    if plain and not tf32:
-        yield
-        return
-    before = _flags()
-    _set("high" if tf32 else "highest", tf32)
+    before = None if plain and not tf32 else _flags()
     try:
+        if before is not None:
+            _set("high" if tf32 else "highest", tf32)
         yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise device_full(device, error) from error
     finally:
-        _restore(*before)
+        if before is not None:
+            _restore(*before)
 
 
 @lru_cache

@@ -17,7 +17,7 @@ from compressors.kernels.gpu.layout import send
 from compressors.whole.memory import nest, unnest
 from fedsim.federation.client import RULE
 from fedsim.federation.client_memory import Memories, unpack_memory
-from fedsim.federation.device import device_of, enough
+from fedsim.federation.device import device_of
 from fedsim.federation.draws import evenly_spread
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
@@ -68,7 +68,7 @@ def evaluate(trainer: Trainer, weights: Tensors, clients: Sequence[int] | None =
                     scores.append(_score(trainer, data.train_x, data.train_y, chosen))
             return scores
 
-    with enough(trainer.device), trainer.products():
+    with trainer.products():
         overall, *by_client = trainer.watch.call(scored)
     if kept_out is None:
         return overall
@@ -135,7 +135,7 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
         return float(total) / batches
 
     batches = count or trainer.batches_of(client).an_epoch
-    with enough(trainer.device), trainer.products():
+    with trainer.products():
         return trainer.watch.call(computed)
 
 

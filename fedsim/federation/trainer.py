@@ -126,7 +126,8 @@ class Trainer:
             stay float32.
         draws_batches: whether a batch is more than a look into tensors, for which a step is seeded.
         masks_all: whether momentum is forgotten wherever entries are sent.
-        products: inside what it returns, a GPU multiplies as the run's precision says.
+        products: inside what it returns, a GPU multiplies as the run's precision says; where its
+            memory is full, ``DeviceFull``.
         means: of the messages that are relayed to clients.
         last_model: that clients were sent.
 
@@ -160,7 +161,7 @@ class Trainer:
         precision = config.training.precision
         lower = precision == "bfloat16"
         self.precision = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
-        self.products = partial(products, precision == "tf32")
+        self.products = partial(products, precision == "tf32", self.device)
 
     def _hold(self, model: nn.Module) -> None:
         """Makes ``model`` the one that is trained, with an optimizer of its own."""
@@ -241,7 +242,7 @@ class Trainer:
             rate = float(self.base_lr[0]) * sum(factors)
             return TrainResult(update, state, loss, after, rate, time.perf_counter() - began)
 
-        with enough(self.device), self.products():
+        with self.products():
             return self.watch.call(local)
 
     @cached_property

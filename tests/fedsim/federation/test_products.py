@@ -84,7 +84,7 @@ def test_what_a_caller_has_set_stays(setting: str) -> None:
         leaves[1].fp32_precision = "ieee"  # and torch no longer tells the older flag
     before = flags()
     for tf32 in (True, False):
-        with products(tf32):
+        with products(tf32, torch.device("cpu")):
             assert flags()[0] == (UPPER if tf32 else WHOLE)
         assert flags() == before
     room._restore(*begun)
@@ -97,7 +97,7 @@ def test_without_a_gpu_nothing_is_set_that_a_cpu_does_anyway(
     begun = flags()
     monkeypatch.setattr(room, "_gpu", lambda: False)
     torch.set_float32_matmul_precision(setting)
-    with products(tf32=False):
+    with products(False, torch.device("cpu")):
         assert flags()[0] == (begun[0] if setting == "highest" else WHOLE)
     room._restore(*begun)
 
