@@ -178,7 +178,7 @@ def serve(
     delivery = line.decode(content, memory or None, samples, settings)
     decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
-    hook = half.gradient_hook(delivery, state)
+    hook = half.gradient_hook(delivery, state) if trainer.hooks_gradients else None
     job = TrainJob(
         client,
         trainer.filled(half.initial_weights(delivery, state)),
@@ -237,7 +237,9 @@ def serve(
         after |= nest("buffers", local)
     if work.ordered:
         after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
+    if trainer.remembers:
+        state = half.next_state(delivery, state, job, result, client_update.update, packet)
+        after |= nest(RULE, state)
     after["iterations"] = stored_number("iterations", done + work.n)
     if config.machine.memory_as == EXACT:
         return reply, after

@@ -34,8 +34,9 @@ from fedsim.tasks.data.images import Augmentation
 from fedsim.tasks.data.lazy import Lazy
 from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
-from fedsim.tasks.pytrees import Tree, forward, to_device
+from fedsim.tasks.pytrees import Tree, forward, take, to_device
 from strategies import ClientEnd, GradientHook, TensorHook, TrainResult
+from strategies.algorithms.base import Client
 from strategies.algorithms.chain import flat_hooks
 from strategies.channel.client_end import LastModel, Line
 from strategies.channel.parts import PartsEnd
@@ -128,6 +129,9 @@ class Trainer:
         masks_all: whether momentum is forgotten wherever entries are sent.
         products: inside what it returns, a GPU multiplies as the run's precision says; where its
             memory is full, ``DeviceFull``.
+        hooks_gradients, remembers: whether the clients' half of the algorithm adds to gradients,
+            and whether it has a state; else it is not called there.
+        optimizer_state: returns what the optimizer remembers, as the function of that name.
         means: of the messages that are relayed to clients.
         last_model: that clients were sent.
 
@@ -148,6 +152,9 @@ class Trainer:
         indexed = type(self.data) is Data and not isinstance(self.data.train_x, Lazy)
         self.draws_batches = not indexed or self.data.draw is not None
         self.steps = not self.plan.algorithm.gradients
+        half = self.plan.client
+        self.hooks_gradients = half.hooks_gradients
+        self.remembers = type(half).next_state is not Client.next_state
         with enough(self.device):
             self._hold(self._built())
         self.means, self.last_model = Means(), LastModel()
@@ -181,6 +188,9 @@ class Trainer:
         self.dropouts = dropouts(self.model)
         self.optimizer = make_optimizer(self.config, self.parameters.values())
         self.defaults = settings_of(self.optimizer)
+        self.optimizer_state = partial(
+            optimizer_state, self.optimizer, self.parameters, self.defaults
+        )
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         moved = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         self.held = frozenset(n for n, p in self.parameters.items() if id(p) in moved)
@@ -218,8 +228,9 @@ class Trainer:
         """
         began = time.perf_counter()
         first = done if start is None else start  # the run is ahead of a client that sat out
-        factors = [lr_factor(self.task, first + i) for i in range(iterations)]
-
+        factors = [1.0] * iterations
+        if self.task.lr_steps:
+            factors = [lr_factor(self.task, first + i) for i in range(iterations)]
         begun = [weights[name] for name in self.parameters]
 
         def local(seeds: bool) -> TrainResult:
@@ -303,10 +314,14 @@ class Trainer:
 
         The draws of an iteration (augmentation, negatives, and the model's masks) are seeded.
         """
-        index = self.batches_of(client).at(iteration)
+        batches = self._batches.get(client) or self.batches_of(client)
+        index = batches.at(iteration)
         if self.draws_batches or self.dropouts:
             self._noise.manual_seed(self.seed_masks(client, iteration))
-        x, y = self.data.batch(index, self._noise)
+        if self.draws_batches:
+            x, y = self.data.batch(index, self._noise)
+        else:
+            x, y = take(self.data.train_x, index), take(self.data.train_y, index)
         return to_device(x, self.device, self.layout), to_device(y, self.device)
 
     def seed_masks(self, client: int, iteration: int) -> int:
@@ -399,7 +414,7 @@ class Trainer:
                     p.grad = p.grad.to_dense()
 
     def batches_of(self, client: int) -> Batches:
-        """The batches of ``client``."""
+        """The batches of ``client``, made where it is met for the first time."""
         if client not in self._batches:
             if len(self._batches) == _BATCHES:  # of a million clients few are met again
                 self._batches.clear()
@@ -407,10 +422,6 @@ class Trainer:
             looked = looked_into(self.data)
             self._batches[client] = Batches(shard, size, self.config.seed, client, looked)
         return self._batches[client]
-
-    def optimizer_state(self) -> State:
-        """The optimizer's memory; ``ValueError`` names state that cannot be kept for a client."""
-        return optimizer_state(self.optimizer, self.parameters, self.defaults)
 
 
 _TRAINERS: list[Trainer] = []
