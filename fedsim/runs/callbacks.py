@@ -4,7 +4,6 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from types import MethodType
 from typing import Any, TextIO
 
 from fedsim.ground.errors import UsageError, unknown, writing
@@ -129,8 +128,6 @@ class Several(Callback):
 
     def __init__(self, callbacks: Iterable[Callback | Callable[[RoundRow], Any]]) -> None:
         self._all = [x if isinstance(x, Callback) else _Function(x) for x in callbacks]
-        # Most follow rounds alone, and have the method that does nothing.
-        self._scored = [x for x in self._all if x.evaluation != MethodType(Callback.evaluation, x)]
 
     def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         for callback in self._all:
@@ -141,7 +138,7 @@ class Several(Callback):
             callback.round(row)
 
     def evaluation(self, row: RoundRow) -> None:
-        for callback in self._scored:
+        for callback in self._all:
             callback.evaluation(row)
 
     def end(self, summary: Mapping[str, Any]) -> None:
