@@ -237,9 +237,7 @@ def serve(
         after |= nest("buffers", local)
     if work.ordered:
         after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    if trainer.remembers:
-        state = half.next_state(delivery, state, job, result, client_update.update, packet)
-        after |= nest(RULE, state)
+    after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
     after["iterations"] = stored_number("iterations", done + work.n)
     if config.machine.memory_as == EXACT:
         return reply, after

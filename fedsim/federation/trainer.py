@@ -36,7 +36,6 @@ from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, take, to_device
 from strategies import ClientEnd, GradientHook, TensorHook, TrainResult
-from strategies.algorithms.base import Client
 from strategies.algorithms.chain import flat_hooks
 from strategies.channel.client_end import LastModel, Line
 from strategies.channel.parts import PartsEnd
@@ -129,8 +128,7 @@ class Trainer:
         masks_all: whether momentum is forgotten wherever entries are sent.
         products: inside what it returns, a GPU multiplies as the run's precision says; where its
             memory is full, ``DeviceFull``.
-        hooks_gradients, remembers: whether the clients' half of the algorithm adds to gradients,
-            and whether it has a state; else it is not called there.
+        hooks_gradients: whether the clients' half of the algorithm adds to gradients.
         optimizer_state: returns what the optimizer remembers, as the function of that name.
         means: of the messages that are relayed to clients.
         last_model: that clients were sent.
@@ -152,9 +150,7 @@ class Trainer:
         indexed = type(self.data) is Data and not isinstance(self.data.train_x, Lazy)
         self.draws_batches = not indexed or self.data.draw is not None
         self.steps = not self.plan.algorithm.gradients
-        half = self.plan.client
-        self.hooks_gradients = half.hooks_gradients
-        self.remembers = type(half).next_state is not Client.next_state
+        self.hooks_gradients = self.plan.client.hooks_gradients
         with enough(self.device):
             self._hold(self._built())
         self.means, self.last_model = Means(), LastModel()
