@@ -87,21 +87,6 @@ def write_applied(round_number: int, applied: int) -> bytes:
     return varint(round_number - applied) if applied else b""
 
 
-def read_applied(settings: Mapping[str, Any]) -> int:
-    """The round that ``write_applied`` names, 0 for none.
-
-    Raises ``PayloadError`` for bytes that are not a number.
-
-    Example:
-        >>> read_applied({"round": 7, APPLIED: b"\\x01"}), read_applied({"round": 7})
-        (6, 0)
-    """
-    data = settings.get(APPLIED)
-    if not isinstance(data, bytes) or not data:
-        return 0
-    return int(settings["round"]) - read_varint(data)[0]
-
-
 class Ack(NamedTuple):
     """The method's memory once the fate of the message before is known.
 
@@ -240,9 +225,12 @@ def take_ack(
     (``of_channel``).
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round, or from a
-    server that has been killed since and has asked the client again.
+    server that has been killed since and has asked the client again; ``PayloadError`` for bytes
+    under ``APPLIED`` that are not a number.
     """
-    state, applied = unnest("uplink", memory), read_applied(settings)
+    state, applied, distance = unnest("uplink", memory), 0, settings.get(APPLIED)
+    if isinstance(distance, bytes) and distance:
+        applied = int(settings["round"]) - read_varint(distance)[0]
     if ROUND_KEPT not in memory:
         return Ack(state)
     answered, round_number = int(memory[ROUND_KEPT]), int(settings["round"])
