@@ -20,7 +20,6 @@ from fedsim import Data, RunConfig, Task
 from fedsim.federation import device, draws, trainer
 from fedsim.federation.branches import Branches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.draws import Watch
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.recorder import PlainRecorder
@@ -61,13 +60,13 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trainer, "build_model", build)
     monkeypatch.setattr(trainer, "ModelBuffers", noted)
     monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
-    for module in (generators, draws):
-        monkeypatch.setattr(module, "global_generators", lambda device: [torch.default_generator])
+    host = [torch.default_generator]
+    monkeypatch.setattr(generators, "global_generators", lambda device: host)
+    monkeypatch.setattr(draws, "global_generators", lambda device: [])  # whose states are compared
     monkeypatch.setattr(device, "free", lambda device: 1 << 40)
     monkeypatch.setattr(Tensor, "backward", backward)
     monkeypatch.setattr(Tensor, "__float__", lambda x: 0.0)
     monkeypatch.setattr(FakeTensor, "tolist", lambda x: [0.0] * len(x))
-    monkeypatch.setattr(Watch, "_states", lambda watch: [])
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield

@@ -64,6 +64,14 @@ class Availability:
         assert self.states is not None
         return [c for c, s in self.states.items() if [here for t, here in s if t <= time][-1]]
 
+    def is_enough(self, least: int, empty: Sequence[int]) -> bool:
+        """Whether so many are there at once in a step of a period that all clients share."""
+        steps = [] if self.steps is None else [*self.steps.values()]
+        if len({s.period for s in steps}) != 1:
+            return True
+        times = {row[0] for s in steps for row in s.rows}
+        return any(len({*self.at(time)} - {*empty}) >= least for time in times)
+
     def next(self, time: float) -> float:
         """When somebody comes or goes next."""
         if self.share is not None:

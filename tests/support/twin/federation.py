@@ -174,8 +174,10 @@ class Federation:
         return int(self.settings["local_epochs"] * batches)
 
     def round(self, number: int) -> bool:
-        """One round; False where too few replies came."""
+        """One round; False where too few clients are ever there, or too few replies came."""
         begin = self.clock.now
+        if not self.availability.is_enough(self.least, self.empty):
+            return False
         rows: dict[int, dict[str, Any]] = {}  # of clients, in this round
         late, self.too_late = self.too_late, []  # these are charged in this round
         free, came = self.wait_for_clients(number, late)
