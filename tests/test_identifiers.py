@@ -22,7 +22,7 @@ REFUSED = {
 REFUSED_USES = {"compressors": 3, "strategies": 0, "fedsim": 33}
 """At most how often they are used in each package: lower a number when uses go."""
 
-PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 0, "strategies": 0, "fedsim": 1}
+PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 0, "strategies": 0, "fedsim": 0}
 """At most how many names are public in more than one module."""
 
 

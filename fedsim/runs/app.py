@@ -53,7 +53,7 @@ server_app = ServerApp()
 
 
 @server_app.main()
-def main(grid: Grid, context: Context) -> None:
+def run_on_nodes(grid: Grid, context: Context) -> None:
     """One run on the nodes beneath the grid."""
     from fedsim.runs.run import carry_out  # needs pandas, which a client's machine need not have
 
