@@ -62,7 +62,8 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
 def by_folder(*paths: str | Path) -> list[Results]:
     """The results of each folder, whose methods are called as when all are loaded together.
 
-    Raises `UsageError` as ``load(*paths)``.
+    Raises:
+        UsageError: as ``load(*paths)``.
     """
     together = load_results(*paths)  # refuses what no table may hold together
     labels = {
@@ -94,7 +95,8 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     Args:
         named: two pairs: rows of ``load(...).runs``, and what messages call them.
 
-    Raises ``UsageError`` as ``compare``; or the runs are of several tasks.
+    Raises:
+        UsageError: as ``compare``; or the runs are of several tasks.
     """
     lots, failed = [], []
     for runs, name in named:

@@ -71,7 +71,8 @@ def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFra
     Returns:
         The columns of `best` behind `budget`, in bits; the last is infinite: no limit.
 
-    Raises `UsageError` as `best`.
+    Raises:
+        UsageError: as `best`.
     """
     rounds = _rounds(results)
     cells, higher = _cells(rounds, budget_of), higher_is_better(rounds)

@@ -102,7 +102,8 @@ def blocks_of(
         results: results whose methods have the same labels in all (``by_folder``).
         budgets, budget_of: as of ``compare_methods``.
 
-    Raises ``UsageError`` as there.
+    Raises:
+        UsageError: as there.
     """
     limits = [quantity(budget, "--budget", "bits") for budget in budgets] or [float("inf")]
     both_ways(budget_of)  # refuses another word

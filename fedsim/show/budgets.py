@@ -127,7 +127,8 @@ def budgets(
             seconds.
         budget_of: "up", or "total": both ways.
 
-    Raises `UsageError` as `curve_lines`.
+    Raises:
+        UsageError: as `curve_lines`.
     """
     rounds = of_done(rounds)
     check_task(rounds)

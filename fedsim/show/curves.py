@@ -135,7 +135,8 @@ def evaluated(
         rounds, x, bits: as for `curve_lines`.
         budget_of: which ways `up_bits` has, as for `spent_so_far`.
 
-    Raises `UsageError` as `curve_lines`.
+    Raises:
+        UsageError: as `curve_lines`.
     """
     keyed, cells = by_cell(_scored(rounds, x, "metric", bits, budget_of))
     check_task(keyed)

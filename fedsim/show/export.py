@@ -99,7 +99,8 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         columns: as of `table`. None: at most seven; method, n, p, metric, bits and ratios.
 
-    Raises `UsageError` as `table`.
+    Raises:
+        UsageError: as `table`.
 
     Example:
         paper_table(results.runs, ["label", "gradient", "metric", "ratio_both"])

@@ -138,7 +138,8 @@ def planes(
 def one_celled(runs: pd.DataFrame) -> bool:
     """Whether every method has but one cell of the plane: nothing to lay out.
 
-    Raises `UsageError` as `plane`.
+    Raises:
+        UsageError: as `plane`.
     """
     return all(grid.values.size == 1 for grid in planes(runs).values())
 

@@ -222,7 +222,8 @@ def summary_texts(
     Args:
         rows, columns, per_seed: as of `summary_table`.
 
-    Raises `UsageError` as there.
+    Raises:
+        UsageError: as there.
     """
     shown, names = shown_rows(ordered(rows), columns, per_seed)
     records = shown.to_dict("records")

@@ -77,7 +77,8 @@ def load_halves(folder: Path | None, download: bool) -> Data:
             `$FEDSIM_DATA`.
         download: not used.
 
-    Raises `DataError` as `halves`.
+    Raises:
+        DataError: as `halves`.
     """
     _, text, source = halves(folder)
     numbers = encode_text(text)

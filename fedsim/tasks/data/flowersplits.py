@@ -157,7 +157,8 @@ def build_partitioner(spec: str, call: Call, clients: int, samples: int, seed: i
         samples: how many there are to be dealt.
         seed: of the run.
 
-    Raises `UsageError` as ``check_arguments``; or the class refuses its arguments.
+    Raises:
+        UsageError: as ``check_arguments``; or the class refuses its arguments.
     """
     kind = vars(flower(spec))[call.name]
     takes = signature(kind).parameters
