@@ -16,7 +16,7 @@ from tests.support.markdown import ROOT, links
 MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "make_terminal.py"))
 FILES: Path = MADE["PICTURES"]
 _CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_NUMBERS = re.compile(r"[×+-]?\d[\d.:]*|\b(s|min|h|kbit|Mbit)\b|[━─]+")
+_NUMBERS = re.compile(r"[×+-]?\d[\d.:]*|\b(ms|s|min|h|kbit|Mbit)\b|[━─]+")
 
 
 def printed(command: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
