@@ -119,7 +119,7 @@ def load_optimizer_state(
 
 
 def _number(value: Any, where: str) -> Tensor:
-    """A Python number as a tensor; ``value`` is no dense tensor."""
+    """A Python number as a tensor; ``ValueError`` for a sparse tensor."""
     if isinstance(value, Tensor):
         raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
     dtype = _NUMBERS.get(type(value))

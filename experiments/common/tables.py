@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -47,6 +48,18 @@ def spread(value: float, sd: float, seeds: int, places: int) -> str:
 def percent(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """The frame with the columns ``names`` times 100."""
     return frame.assign(**{name: 100 * frame[name] for name in names})
+
+
+def is_strength(text: Any, value: Any) -> bool:
+    """Whether a CSV's text of a strength is ``value``.
+
+    Example:
+        >>> is_strength("15.0", 15), is_strength("e2m1", "e2m1"), is_strength(float("nan"), None)
+        (True, True, True)
+    """
+    if value is None or isinstance(value, str):
+        return bool(text == value) or (value is None and bool(pd.isna(text)))
+    return float(text) == value
 
 
 def write_csv(path: Path, frame: pd.DataFrame, digits: int | None = 6) -> None:

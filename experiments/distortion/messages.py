@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 from compressors import compress, decompress, parse
+from experiments.common.tables import is_strength
 
 from . import record
 
@@ -54,22 +55,10 @@ def finals(tasks: list[str]) -> pd.DataFrame:
     chosen = frame[(frame["budget"] < 1) & frame["method"].isin(METHODS)].reset_index(drop=True)
     texts = {method: strengths(method) for method in METHODS}
     spelled = [
-        next(text for text, value in texts[method].items() if same(strength, value))
+        next(text for text, value in texts[method].items() if is_strength(strength, value))
         for method, strength in zip(chosen["method"], chosen["strength"], strict=True)
     ]
     return chosen.assign(strength=spelled)
-
-
-def same(text: Any, value: Any) -> bool:
-    """Whether a CSV's text of a strength is ``value``.
-
-    Example:
-        >>> same("0.5", 0.5), same("15.0", 15), same("e2m1", "e2m1"), same(float("nan"), None)
-        (True, True, True, True)
-    """
-    if value is None or isinstance(value, str):
-        return bool(text == value) or (value is None and bool(pd.isna(text)))
-    return float(text) == value
 
 
 def cells(runs: pd.DataFrame) -> pd.DataFrame:

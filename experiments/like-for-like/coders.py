@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, Compressor, Pipeline, Tensors, parse
-from experiments.common.tables import write_csv
+from experiments.common.tables import is_strength, write_csv
 from fedsim import Cell, run_cells
 from fedsim.search import ended
 
@@ -315,21 +315,9 @@ def cases(task: str, budget: float, stages: Stages) -> Iterator[tuple[Case, Cell
     for _, line in at.iterrows():
         case = Case(line["method"], budget)
         values = ROWS[case.method].strengths
-        place = next(i for i, value in enumerate(values) if same(line["strength"], value))
+        place = next(i for i, value in enumerate(values) if is_strength(line["strength"], value))
         trial = Trial(int(line["rounds"]), float(line["factor"]), place)
         yield case, stages.cell(case, trial, 1, SEED), line
-
-
-def same(text: Any, value: Any) -> bool:
-    """Whether a CSV's text of a strength is ``value``.
-
-    Example:
-        >>> same("0.5", 0.5), same("15.0", 15), same("e2m1", "e2m1"), same(float("nan"), None)
-        (True, True, True, True)
-    """
-    if value is None or isinstance(value, str):
-        return bool(text == value) or (value is None and bool(pd.isna(text)))
-    return float(text) == value
 
 
 def place(task: str, budget: float, data: str | None, stop: float, out: Path) -> bool:

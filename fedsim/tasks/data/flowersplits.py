@@ -198,14 +198,14 @@ def deal(
     """
     from datasets import Dataset
 
-    class Table(Dataset):
+    class RowsDataset(Dataset):
         """A table whose columns are arrays; datasets' own hands a column out row by row."""
 
         def __getitem__(self, key: Any) -> Any:
             return super().__getitem__(key)[:] if isinstance(key, str) else super().__getitem__(key)
 
     rows = {name: x[order] for name, x in columns.items()} | {SAMPLE: order}
-    table = Table.from_dict(rows).with_format("numpy")
+    table = RowsDataset.from_dict(rows).with_format("numpy")
     prefix = f"--partition is {spec!r}"
     try:
         with warnings.catch_warnings():
