@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from gpu import Steps, timed
 from targets import Target, resnet50, targets
-from torch import Tensor
 
 from compressors import compress, decompress, mean_of, parse
 from compressors.devicecheck import absent
+from compressors.kernels.gpu.graphs import repeated
 from compressors.kernels.gpu.layout import on, programs_of
 from compressors.kernels.gpu.select import largest_of_segments
 
@@ -91,9 +91,8 @@ def select(report: Report, entries: int, bound: float) -> None:
     x = torch.randn(entries, device=report.place)
     layout, k = programs_of((entries,), report.place), np.array([entries // 100])
 
-    def ours() -> Tensor:
-        with on(report.place):
-            return largest_of_segments(x, layout, k, 1).positions
+    with on(report.place):
+        ours = repeated(lambda: largest_of_segments(x, layout, k, 1).positions, report.place)
 
     theirs = torch.topk(x.abs(), int(k[0])).values.sort().values
     if not torch.equal(x[ours()].abs().sort().values, theirs):
@@ -111,6 +110,8 @@ def messages(report: Report, shapes: dict[str, tuple[int, ...]]) -> None:
     read = report.add(f"{len(update)} tensors: reading once", flat.amax, None, 0)
     for text, bound in ENCODED.items():
         method = parse(text)
+        for _ in range(2):  # the third message repeats a graph
+            compress(method, update)
         payload, state = compress(method, update)
         if payload.payload != compress(method, host)[0].payload:
             raise SystemExit(f"the message of {text} is not the CPU's")

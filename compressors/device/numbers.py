@@ -73,11 +73,9 @@ def _library(numbers: Array) -> Any:
     return torch if isinstance(numbers, Tensor) else np
 
 
-def of_spreads(
-    clip: float, counts: np.ndarray, peaks: np.ndarray, spreads: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def of_spreads(clip: float, counts: Array, peaks: Array, spreads: Array) -> tuple[Array, Array]:
     """The largest magnitude of each segment, cut off at ``clip`` standard deviations, and whether
-    it is certain.
+    it is certain: where the arguments are.
 
     Two means of k values of at most m differ by 2 k u m at most (u: the unit of rounding). A
     difference to the mean is off by that and by a rounding; the former, the same for all, adds its
@@ -89,32 +87,34 @@ def of_spreads(
         peaks: largest magnitudes as IEEE bits (int32).
         spreads: sums of squares about the mean: float64.
     """
-    largest = peaks.astype(np.int32).view(np.float32)
-    wide, k = largest.astype(np.float64), np.maximum(counts, 1)
+    xp = _library(spreads)
+    largest = peaks.view(xp.float32)
+    wide, k = (xp.asarray(x, dtype=xp.float64) for x in (largest, xp.clip(counts, 1, None)))
     single = _ROUNDING * 3 * wide
     shift = (k + 2) * _ROUNDING * wide + single
-    off = k * shift**2 + 2 * np.sqrt(spreads * k) * single + spreads * (k + 4) * _ROUNDING
-    low, high = (np.maximum(spreads + side * 4 * off, 0.0) for side in (-1, 1))
-    ends = [np.minimum(wide, clip * np.sqrt(end / k)).astype(np.float32) for end in (low, high)]
+    off = k * shift**2 + 2 * xp.sqrt(spreads * k) * single + spreads * (k + 4) * _ROUNDING
+    low, high = (xp.clip(spreads + side * 4 * off, 0.0, None) for side in (-1, 1))
+    cuts = (xp.minimum(wide, clip * xp.sqrt(end / k)) for end in (low, high))
+    ends = [xp.asarray(x, dtype=xp.float32) for x in cuts]
     constant = counts < 2  # values that are all equal are not cut off
-    values = np.where(constant, largest, ends[0])
+    values = xp.where(constant, largest, ends[0])
     return values, constant | (wide == 0) | ((low > 0) & (ends[0] == ends[1]))
 
 
-def stronger(
-    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The side (0 above zero, 1 below) with the greater mean, and whether that is certain.
+def stronger(sums: Array, counts: Array, edges: Array) -> tuple[Array, Array]:
+    """The side (0 above zero, 1 below) with the greater mean, and whether that is certain: where
+    the arguments are.
 
     ``sums``, ``counts`` and ``edges`` are (segments, 2), of magnitudes. A side without entries
     loses; equal means choose the side above zero.
     """
-    low, high = (end / np.maximum(counts, 1) for end in sum_bounds(sums, counts, edges))
+    xp = _library(sums)
+    low, high = (end / xp.clip(counts, 1, None) for end in sum_bounds(sums, counts, edges))
     side = low[:, 1] > high[:, 0]
     one_sided = (counts == 0).any(1)
-    side = np.where(one_sided, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
+    side = xp.where(one_sided, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
     certain = one_sided | side | (low[:, 0] >= high[:, 1])
-    return side.astype(np.int64), certain
+    return xp.asarray(side, dtype=xp.int64), certain
 
 
 def masked_copies(

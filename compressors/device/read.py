@@ -72,7 +72,7 @@ def _put(part: Part, one: Headers, flat: Tensor, words: Tensor) -> tuple[Tensor,
         decoded = decoded[: int((-(-one.counts // scheme.bucket)).sum())]
     tensors = uploaded(
         device,
-        numbers_of(plan, decoded, decoded, one.counts, capacities)
+        numbers_of(plan, decoded, one.counts, capacities)
         | {
             "counts": one.counts,
             "bit_offsets": one.bit_offsets,

@@ -25,7 +25,7 @@ from compressors.settings import check_one_of, check_whole, plain
 MOST_LEVELS = {"standard": 65535, "natural": 127}
 """Beyond these a float32 ratio has no bits left for chance, or no normal number for the level."""
 
-_NORM_NOISE = 1  # the norm's own stream beside that of the values
+NORM_NOISE = 1  # the norm's own stream beside that of the values
 _TOP_POWER = np.uint32(254 << 23)  # the bits of 2**127
 
 
@@ -187,6 +187,6 @@ def natural_dither(levels: int, norm: str | float = "2") -> Dither:
 
 def rounded(norms: np.ndarray, seed: int) -> np.ndarray:
     """The ``norms`` (buckets,) as ``norm_code`` ``cnat`` sends them: powers of two, or zero."""
-    noise = words(tensor_seed(seed, _NORM_NOISE), np.arange(norms.size)) >> np.uint32(9)
+    noise = words(tensor_seed(seed, NORM_NOISE), np.arange(norms.size)) >> np.uint32(9)
     carried = (norms.view(np.uint32) + noise) & np.uint32(0xFF800000)  # the mantissa is cut off
     return np.minimum(carried, _TOP_POWER).view(np.float32)

@@ -5,14 +5,16 @@ what a step reads on the host (``.item()``, a counter, a tensor that is another 
 was when the step was recorded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from compressors.kernels.gpu.graphs import Recording
+from compressors.kernels.gpu.language import WATCHERS
 from fedsim.federation.recorder import ClientStep, PlainRecorder
 
 
@@ -69,3 +71,24 @@ class TapeRecorder(PlainRecorder):
             done.append(tape.repeat)
 
         return repeat
+
+
+class KernelTape(Tape):
+    """A tape that has the kernels between torch's operations, too."""
+
+    def watch(self, start: Callable[[], None], arguments: tuple[Any, ...]) -> None:
+        self.operations.append((False, start, (), {}, None))
+        with _disable_current_modes():
+            start()
+
+
+def record_tape(work: Callable[[], Any]) -> Recording:
+    """``record_graph`` of a CPU, whose kernels the interpreter carries out."""
+    tape = KernelTape()
+    WATCHERS.append(tape.watch)
+    try:
+        with tape:
+            result = work()
+    finally:
+        WATCHERS.remove(tape.watch)
+    return Recording(tape.repeat, result, None)

@@ -32,14 +32,18 @@ def _join(
     tl.atomic_or(bad + s, worst, mask=worst > 0)
 
 
-def join(
-    tensors: Sequence[Tensor], residuals: Sequence[Tensor] | None, layout: Programs
-) -> tuple[Tensor, Tensor]:
-    """The sums of ``tensors`` and what was ``residuals``, one after the other, and what is wrong.
+def addresses(tensors: Sequence[Tensor]) -> np.ndarray:
+    """Where contiguous tensors lie in memory: int64 (tensors,)."""
+    return np.array([x.data_ptr() for x in tensors], np.int64)
+
+
+def join(updates: Tensor, residuals: Tensor | None, layout: Programs) -> tuple[Tensor, Tensor]:
+    """The sums of tensors and what was their residual, one after the other, and what is wrong.
 
     Args:
-        tensors: contiguous float32 tensors of the sizes of ``layout``, on its device.
-        residuals: as many of the same sizes, or None for nothing.
+        updates: the ``addresses`` of contiguous float32 tensors of the sizes of ``layout``, on its
+            device.
+        residuals: of as many of the same sizes, or None for nothing.
         layout: the segments.
 
     Returns:
@@ -49,14 +53,12 @@ def join(
     device = layout.first_block.device
     flat = torch.empty(layout.total, dtype=torch.float32, device=device)
     bad = torch.zeros(len(layout.sizes), dtype=torch.int32, device=device)
-    places = [np.array([x.data_ptr() for x in many]) for many in (tensors, residuals or tensors)]
-    addresses, memory = upload(device, *places)
     launch(
         _join,
         layout.blocks,
         *layout.tables,
-        addresses,
-        memory,
+        updates,
+        updates if residuals is None else residuals,
         flat,
         bad,
         KEPT=residuals is not None,
@@ -92,7 +94,7 @@ def cleared(
     device = indices[0].device
     layout = programs_of(tuple(where.numel() for where in indices), device, ENTRIES)
     targets = [part for one in parts for part in one]
-    pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, targets)]
+    pointers = [addresses(many) for many in (indices, targets)]
     launch(
         _clear, layout.blocks, *layout.tables[:3], *upload(device, *pointers), LANES=layout.block
     )

@@ -4,6 +4,8 @@ The modules beside this one can be imported without it. A product and a sum are 
 compiled loops round each by itself.
 """
 
+from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,10 +15,13 @@ try:
 except ImportError:  # the machine has no kernels for a GPU, and the CPU does the work
     triton = tl = None
 
-__all__ = ["constexpr", "interpreted", "jit", "launch", "present", "tl"]
+__all__ = ["WATCHERS", "constexpr", "interpreted", "jit", "launch", "present", "tl"]
 
 _ONE = Lock()  # two threads neither compile one kernel nor share the interpreter
 constexpr: Any = None if tl is None else tl.constexpr
+
+WATCHERS: list[Callable[[Callable[[], None], tuple[Any, ...]], None]] = []
+"""While kernels are recorded: what starts them, the last of these, with the tensors they take."""
 
 
 def present() -> bool:
@@ -46,5 +51,10 @@ def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **consta
     """
     if not programs:
         return
+    options = {**constants, "num_warps": warps, "enable_fp_fusion": False}
+    start = partial(kernel[(programs,)], *arguments, **options)
     with _ONE:
-        kernel[(programs,)](*arguments, **constants, num_warps=warps, enable_fp_fusion=False)
+        if WATCHERS:
+            WATCHERS[-1](start, arguments)
+        else:
+            start()

@@ -75,27 +75,38 @@ def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
     """Arrays on ``device``, in one copy that the host does not wait for.
 
     Float32 arrays become vectors with up to three zeros behind them, others are int64 and of the
-    shape that they have. Each starts at a multiple of 16 bytes: Triton compiles a kernel again for
-    any other address.
+    shape that they have.
 
     Example:
         >>> upload(torch.device("cpu"), np.arange(3), np.ones(1, np.float32))
         [tensor([0, 1, 2]), tensor([1., 0., 0., 0.])]
     """
-    plain = [a if a.dtype == np.float32 else a.astype(np.int64) for a in arrays]
-    cuts = [size for a in plain for size in _sizes(a)]  # of each array, and of the zeros behind it
-    packed, at = np.zeros(sum(cuts), np.int64), 0
-    for a in plain:
-        packed[at:].view(a.dtype)[: a.size] = a.reshape(-1)
+    return unpacked(send(torch.from_numpy(packed(*arrays)), device), *arrays)
+
+
+def packed(*arrays: np.ndarray) -> np.ndarray:
+    """Arrays one behind the other, int64, as ``unpacked`` finds them."""
+    numbers, at = np.zeros(sum(size for a in arrays for size in _sizes(a)), np.int64), 0
+    for a in arrays:
+        kind = np.float32 if a.dtype == np.float32 else np.int64
+        numbers[at:].view(kind)[: a.size] = a.reshape(-1)
         at += sum(_sizes(a))
-    parts = send(torch.from_numpy(packed), device).split(cuts)[::2]
+    return numbers
+
+
+def unpacked(numbers: Tensor, *arrays: np.ndarray) -> list[Tensor]:
+    """The tensors of ``arrays`` that were ``packed``, as views.
+
+    Each starts at a multiple of 16 bytes: Triton compiles a kernel again for any other address.
+    """
+    parts = numbers.split([size for a in arrays for size in _sizes(a)])[::2]
     return [
         part.view(torch.float32)
         if a.dtype == np.float32
         else part
         if a.ndim == 1
         else part.view(a.shape)
-        for part, a in zip(parts, plain, strict=True)
+        for part, a in zip(parts, arrays, strict=True)
     ]
 
 
@@ -152,6 +163,11 @@ def send(x: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and x.device.type == "cpu":
         return x.pin_memory().to(device, non_blocking=True)
     return x.to(device)
+
+
+def refill(x: Tensor, values: Tensor) -> None:
+    """Puts ``values`` on the host into ``x``; the host does not wait."""
+    x.copy_(values.pin_memory() if x.is_cuda else values, non_blocking=True)
 
 
 def fetch(*tensors: Tensor) -> list[np.ndarray]:

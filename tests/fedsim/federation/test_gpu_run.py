@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from compressors.device import select
+from compressors.device import write
 from fedsim import RunConfig, run
 from tests.support.gpu import needs_triton, taken
 
@@ -27,10 +27,8 @@ def test_a_run_through_the_kernels_is_the_hosts(
         cohort=2,
         downlink="sbc(0.05)",
     )
-    made, choose = [], select.choose
-    monkeypatch.setattr(
-        "compressors.device.write.choose", lambda *given: made.append(1) or choose(*given)
-    )
+    made, encode = [], write.encode_on_device
+    monkeypatch.setattr(write, "encode_on_device", lambda *given: made.append(1) or encode(*given))
     run(config, tmp_path / "host", progress=False)
     assert not made
     with taken():

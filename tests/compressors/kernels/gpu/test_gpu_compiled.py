@@ -58,11 +58,12 @@ for room in (codes, join, measure, select, stream, unpack):
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
 whole = layout.programs_of((5, 7), place)
 parts = [torch.zeros(5), torch.zeros(7)]
+where = torch.from_numpy(join.addresses(parts))
 for sides, size in ((1, 5), (2, 5), (1, 9000), (2, 9000)):  # of these the sample is not all
     parted = layout.programs_of((size, 7), place)
     select.largest_of_segments(torch.zeros(size + 7), parted, np.array([1, 2]), sides)
-for kept in (None, parts):
-    join.join(parts, kept, whole)
+for kept in (None, where):
+    join.join(where, kept, whole)
 join.cleared([parts], [[t, t]])
 words = stream.stream(100, place)
 stream.Rice(torch.tensor([1, 2]), t, t, t, (2, 3)).write(words, t)
