@@ -14,6 +14,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from io import BytesIO
 from multiprocessing.connection import Connection, wait
@@ -48,18 +49,26 @@ class Processes:
         app_of: makes the clients' app over the place of their memory.
         count: of processes.
         spawned: whether they are new processes instead of forked ones.
+        environment: of a new process by its number, from 0: what differs from this one's.
 
     Raises ``UsageError`` where the system refuses a process, or a new one cannot import the task.
     """
 
-    def __init__(self, app_of: AppOf, count: int, spawned: bool = False) -> None:
+    def __init__(
+        self,
+        app_of: AppOf,
+        count: int,
+        spawned: bool = False,
+        environment: Callable[[int], Mapping[str, str]] = lambda number: {},
+    ) -> None:
         self._children, self._idle = list[_Child](), list[_Child]()
         self._jobs: dict[_Child, Job] = {}
         self._living, self._exit = count, ""
         packed = _packed(app_of, count) if spawned else b""
         try:
             while len(self._children) < count:
-                self._children.append(_spawn(packed) if spawned else _fork(app_of))
+                more = environment(len(self._children))
+                self._children.append(_spawn(packed, more) if spawned else _fork(app_of))
             for child in self._children if spawned else []:
                 child.begun(count)
         except BaseException as error:
@@ -219,11 +228,12 @@ def _serve(app_of: AppOf, requests: "_Channel", replies: "_Channel") -> None:
             replies.send(reason_of(error))
 
 
-def _spawn(packed: bytes) -> _Child:
+def _spawn(packed: bytes, environment: Mapping[str, str]) -> _Child:
     """A new process, which runs nothing of the program's main module.
 
     Args:
         packed: what makes the clients' app, pickled.
+        environment: what differs from this process's.
     """
     requests, replies = _Channel(copies=False), _Channel(copies=True)
     ends = *requests.ends(requests.reads), *replies.ends(replies.writes)
@@ -233,7 +243,7 @@ def _spawn(packed: bytes) -> _Child:
         process = _Spawned(
             [sys.executable, "-P", "-c", code],
             pass_fds=ends,
-            env=os.environ | {"PYTHONPATH": folders},
+            env={**os.environ, "PYTHONPATH": folders, **environment},
             process_group=0,  # Ctrl-C is for this process
         )
     except BaseException:

@@ -1,5 +1,7 @@
 """The devices on which clients train."""
 
+import os
+
 import torch
 
 from fedsim.ground.errors import UsageError
@@ -27,6 +29,26 @@ def check_device(name: str) -> None:
         raise UsageError(
             f"--device is {name!r}: torch cannot use it here ({reason}); cpu always works"
         ) from error
+
+
+def worker_environment(device: str, number: int) -> dict[str, str]:
+    """Variables with which a worker sees its GPU alone: workers take this machine's in turns.
+
+    Args:
+        device: of the run. ``cuda:1`` is one GPU for all workers.
+        number: of the worker, from 0.
+
+    Example:
+        >>> worker_environment("cuda:1", 0)
+        {}
+    """
+    if device != "cuda":
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else [*map(str, range(torch.cuda.device_count()))]
+    if len(names) < 2:
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": names[number % len(names)].strip()}
 
 
 def gpus_per_client(config: RunConfig) -> float:

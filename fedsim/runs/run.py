@@ -178,8 +178,10 @@ def grid_of(config: RunConfig, states: InProcess) -> LocalGrid | RemoteGrid:
     clients = config.plan.clients
     workers = min(config.machine.workers, clients)  # a client has one message at a time
     if workers > 1:
-        spawned = config.machine.device != "cpu" or not forks_train()
-        processes = Processes(app_of(config), workers, spawned)
+        device = config.machine.device
+        spawned = device != "cpu" or not forks_train()
+        environment = partial(devices.worker_environment, device)
+        processes = Processes(app_of(config), workers, spawned, environment)
         return RemoteGrid(app_of(config), clients, states, processes)
     return LocalGrid(
         app_of(config)(states),

@@ -12,6 +12,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Iterator
 from copy import copy
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import ModuleType, SimpleNamespace
@@ -26,6 +27,7 @@ from fedsim.engines import processes
 from fedsim.engines.processes import _Channel
 from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError
+from fedsim.runs.devices import worker_environment
 from fedsim.tasks.base import cross_entropy
 from tests.support.faults import told
 from tests.support.hanging import LONG
@@ -60,21 +62,26 @@ def no_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures(no_forks.__name__)
-def test_new_processes_train_with_the_bits_of_one_worker(make_task: Any, tmp_path: Path) -> None:
-    """A task that no module holds goes with them."""
+def test_new_processes_train_with_the_bits_of_one_worker(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that no module holds goes with them, and each sees a GPU of its own."""
     here = os.getpid()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
+    of_gpu = partial(worker_environment, "cuda")
+    monkeypatch.setattr(run_module.devices, "worker_environment", lambda _, number: of_gpu(number))
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         if os.getpid() != here:
-            (tmp_path / "elsewhere").touch()
+            (tmp_path / f"gpu{os.environ['CUDA_VISIBLE_DEVICES']}").touch()
         return cross_entropy(outputs, targets)
 
     more = {"method": "ef(topk(0.2) | cnat)", "downlink": "sbc(0.5)", "temporal": 2}
     config = RunConfig.of(task=make_task(loss=loss).name, **more)
     run(config, tmp_path / "one", progress=False)
-    assert not (tmp_path / "elsewhere").exists()
+    assert not [*tmp_path.glob("gpu*")]
     run(config.but(workers=2), tmp_path / "two", progress=False)
-    assert (tmp_path / "elsewhere").exists()
+    assert {path.name for path in tmp_path.glob("gpu*")} == {"gpu3", "gpu5"}
     assert_same(tmp_path / "one", tmp_path / "two")
 
 
