@@ -96,6 +96,7 @@ class Repeated:
         tensors: by name what the work reads, entries of it as views of ``inputs``.
         recording: the work; None before it is recorded, and where it cannot be.
         size: bytes that it takes, about.
+        trials: how often it was recorded in vain.
         refused: whether it is not to be recorded.
     """
 
@@ -103,6 +104,7 @@ class Repeated:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     recording: Recording | None = None
     size: int = 0
+    trials: int = 0
     refused: bool = False
 
 
@@ -118,7 +120,7 @@ class Recordings:
         True
         >>> some.put("key", Repeated())
         >>> some.take("key"), some.take("key")
-        (Repeated(inputs=None, tensors={}, recording=None, size=0, refused=False), None)
+        (Repeated(inputs=None, tensors={}, recording=None, size=0, trials=0, refused=False), None)
     """
 
     def __init__(self, most_bytes: int = 1 << 30, entries: int = 64) -> None:
