@@ -134,7 +134,7 @@ def absent(counts: Counts) -> Iterator[None]:
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),
         ):
             stack.enter_context(patch.object(room, name, made))
-        stack.enter_context(patch.dict(RECORDERS, {"cuda": record}))
+        stack.enter_context(patch.dict(RECORDERS, {"cuda": record, "cpu": record}))
         try:
             forgotten()
             yield

@@ -161,7 +161,8 @@ def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exceptio
         if len(uploads) == 1:
             return [compress(*uploads[0])]
         if _plan(uploads[0].compressor, *(one.update for one in uploads)) is not None:
-            return [*_by_kernels(uploads)]  # else they are too large together
+            plain = [one._replace(update=update_of(one.update)) for one in uploads]
+            return [*_by_kernels(plain)]  # else they are too large together
     except Exception as error:
         if len(uploads) == 1:
             return [error]
@@ -171,14 +172,13 @@ def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exceptio
 
 
 def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
-    """Messages of one method and of updates alike, made where these lie."""
+    """Messages of one method and of plain updates alike, made where these lie."""
     from compressors.device.write import Begun, write_messages
 
     method, begun = uploads[0].compressor, []
-    for _, tensors, state, seed in uploads:
-        update = dict(update_of(tensors))
+    for _, update, state, seed in uploads:
         before, seed, out = _begun(method, update, state, seed)
-        begun.append(Begun(update, before, seed, out.to_bytes()))
+        begun.append(Begun(dict(update), before, seed, out.to_bytes()))
     with np.errstate(**_NUMPY):
         written = write_messages(method, begun)
     for one in written:
