@@ -131,6 +131,7 @@ def absent(counts: Counts) -> Iterator[None]:
             (read, "fetch", fetch),
             (Tensor, "data_ptr", lambda x: 0),
             (Tensor, "pin_memory", pinned),
+            (torch.cuda, "mem_get_info", lambda device: (1 << 40, 1 << 40)),
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),
         ):
             stack.enter_context(patch.object(room, name, made))

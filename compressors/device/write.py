@@ -430,6 +430,9 @@ class _Run:
         record = RECORDERS.get(self.inputs.device.type)
         if record is None or self.new or self.repeated.refused or self.repeated.inputs is not None:
             return
+        size = _BYTES * self.frame.layout.total + self.encoded.report.nbytes
+        if not RECORDINGS.takes(size, self.inputs.device):
+            return
         try:
             recording = record(partial(encode_on_device, self.frame, self.tensors))
             recording.repeat()
@@ -446,7 +449,6 @@ class _Run:
         if not all(map(np.array_equal, again[_COMPARED], before[_COMPARED])):
             self._refuse("its bits differ")
             return
-        size = _BYTES * self.frame.layout.total + self.encoded.report.nbytes
         held = self.frame, recording.held
         recording = recording._replace(held=held)
         self.repeated = Repeated(self.inputs, self.tensors, recording, size)

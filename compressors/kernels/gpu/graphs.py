@@ -123,18 +123,21 @@ class Recordings:
         (Repeated(inputs=None, tensors={}, recording=None, size=0, trials=0, refused=False), None)
     """
 
-    def __init__(self, most_bytes: int = 1 << 30, entries: int = 64) -> None:
+    def __init__(self, most_bytes: int = 1 << 32, entries: int = 64) -> None:
         self._most_bytes, self._entries = most_bytes, entries
         self._all: OrderedDict[Hashable, Repeated] = OrderedDict()
+
+    def takes(self, size: int, device: torch.device) -> bool:
+        """Whether work of so many bytes may be recorded: up to an eighth of what is free."""
+        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 8 * size
+        return size <= min(self._most_bytes, free // 8)
 
     def take(self, key: Hashable) -> Repeated | None:
         """The work of the key; None if it is new, or if somebody else has it."""
         return self._all.pop(key, None)
 
     def put(self, key: Hashable, one: Repeated) -> None:
-        """Keeps it as the latest, and forgets the oldest for it; one too large is not recorded."""
-        if one.size > self._most_bytes:
-            one = Repeated(refused=True)
+        """Keeps it as the latest, and forgets the oldest for it."""
         self._all[key] = one
         while len(self._all) > self._entries or (
             sum(other.size for other in self._all.values()) > self._most_bytes

@@ -126,9 +126,10 @@ def test_a_graph_that_fails_or_differs_is_refused_once(fails: bool) -> None:
 
 def test_what_is_recorded_takes_no_more_than_its_bytes() -> None:
     some = Recordings(most_bytes=10, entries=2)
-    for name, size in (("a", 6), ("b", 3), ("c", 4), ("d", 11)):
+    assert some.takes(10, torch.device("cpu")) and not some.takes(11, torch.device("cpu"))
+    for name, size in (("a", 6), ("b", 3), ("c", 4), ("d", 6)):
         some.put(name, Repeated(size=size))
     assert [some.take(name) is None for name in "abcd"] == [True, True, False, False]
-    some.put("d", Repeated(size=11))
-    refused = some.take("d")
-    assert refused is not None and refused.refused and refused.size == 0
+    some.put("e", Repeated(size=7))
+    some.put("f", Repeated(size=4))
+    assert some.take("e") is None and some.take("f") is not None
