@@ -4,7 +4,7 @@ In this order they handle one tensor: which entries travel, how their positions 
 symbols stand for their values, and how the symbols are written.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -105,6 +105,14 @@ class Measured(Protocol):
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         """Exactly the bits that ``write_positions`` takes for ``indices`` (k,) below ``n``."""
         ...
+
+
+class BasePart:
+    """A sparsifier or a quantizer of any sign and of single entries, read without the seed."""
+
+    needs_seed: ClassVar[bool] = False
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
 
 
 class Place(NamedTuple):

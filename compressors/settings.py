@@ -1,5 +1,7 @@
 """Checks of a part's settings: errors name the setting, the value and what is allowed."""
 
+import math
+from collections.abc import Callable
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
@@ -49,11 +51,25 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {shown(value)}: give one of {', '.join(allowed)}")
 
 
-def check_whole(name: str, value: object, low: int, high: int) -> None:
+def check_whole(name: str, value: object, low: int, high: float = math.inf) -> None:
     """Raises ``ValueError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         text = repr(value) if isinstance(value, float) else shown(value)  # 2.0 is not 2 here
-        raise ValueError(f"{name} is {text}: give a whole number from {low} to {high}")
+        allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name} is {text}: give a whole number {allowed}")
+
+
+def check_number(name: str, value: Any, fits: Callable[[float], bool], allowed: str) -> None:
+    """Raises ``ValueError``, with what is ``allowed``, unless ``value`` is a number that fits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+        raise ValueError(f"{name} is {shown(value)}: {allowed}")
+
+
+def check_flags(name: str, **flags: object) -> None:
+    """Raises ``ValueError`` for a flag that is neither true nor false."""
+    for setting, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}: {setting} is {shown(value)}: give true or false")
 
 
 def check_share(name: str, p: float) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 from compressors.base import tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import PayloadError
-from compressors.grammar import shown
 from compressors.kernels import bloom as kernel
 from compressors.kernels.noise import key, words
-from compressors.settings import check_one_of, plain
+from compressors.settings import check_number, check_one_of, plain
 
 POLICIES = ("naive", "p0", "p1", "p2", "leftmost", "middle", "rightmost")
 _HASH_A, _HASH_B, _PICK = 3, 4, 5  # purposes of a tensor's seed
@@ -84,9 +83,8 @@ class Bloom:
 
     def __post_init__(self) -> None:
         plain(self)
-        number = isinstance(self.eps, int | float) and not isinstance(self.eps, bool)
-        if not number or not _LEAST <= self.eps < 1:
-            raise ValueError(f"bloom: eps is {shown(self.eps)}: a rate from 2**-32 to below 1")
+        allowed = "a rate from 2**-32 to below 1"
+        check_number("bloom: eps", self.eps, lambda eps: _LEAST <= eps < 1, allowed)
         check_one_of("bloom: policy", self.policy, POLICIES)
 
     @property

@@ -9,9 +9,8 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import check_rising
 from compressors.errors import PayloadError
-from compressors.grammar import shown
 from compressors.kernels import golomb, rice
-from compressors.settings import check_share, plain
+from compressors.settings import check_one_of, check_share, plain
 
 _PHI = (math.sqrt(5) + 1) / 2
 _LEAST = 2.0**-40  # remainders stay far below the 64 bits of a word
@@ -112,9 +111,8 @@ class Golomb:
         if self.p in KINDS and self.kind == "rice":
             object.__setattr__(self, "kind", self.p)
             object.__setattr__(self, "p", None)
-        for name, value, allowed in (("kind", self.kind, KINDS), ("order", self.order, ORDERS)):
-            if value not in allowed:
-                raise ValueError(f"golomb: {name} is {shown(value)}: one of {', '.join(allowed)}")
+        check_one_of("golomb: kind", self.kind, KINDS)
+        check_one_of("golomb: order", self.order, ORDERS)
         if self.p is None:
             return
         check_share("golomb: p", self.p)

@@ -10,10 +10,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
 from compressors.coders.huffman import PrefixCode, read_huffman_numbers
 from compressors.coders.numbers import empty_numbers, number_codes, tally
-from compressors.grammar import shown
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
-from compressors.settings import check_whole, plain
+from compressors.settings import check_flags, check_whole, plain
 
 _SEED = 2020  # of the sample: the same for every tensor, so that bytes follow from values alone
 _UNIT = 2.0**32  # whole weights of probabilities
@@ -134,8 +133,7 @@ class SparseHuffman:
         plain(self)
         check_whole("shs: gamma", self.gamma, 1, _MOST)
         check_whole("shs: sample", self.sample, 1, (1 << 31) - 1)
-        if not isinstance(self.fit, bool):
-            raise ValueError(f"shs: fit is {shown(self.fit)}: true or false")
+        check_flags("shs", fit=self.fit)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol exactly."""

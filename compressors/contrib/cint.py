@@ -11,14 +11,14 @@ from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
-from compressors.parts import IEEE, Place, Symbols, code_dtype
+from compressors.parts import IEEE, BasePart, Place, Symbols, code_dtype
 from compressors.quantize.levels import fresh
 
 _WHOLE = 1 << 24  # from here on every float32 is a whole number
 
 
 @dataclass(frozen=True)
-class RandomInteger:
+class RandomInteger(BasePart):
     """C_int: a value becomes one of the two whole numbers around it by chance; unbiased.
 
         x_hat_i = floor(x_i) + 1 with chance x_i - floor(x_i), else floor(x_i)
@@ -40,8 +40,6 @@ class RandomInteger:
     """
 
     codec_id: ClassVar[str] = "cint"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Whole numbers from the least one, or IEEE bits; which, is the side information."""

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from compressors.base import Compressor, Sent, Tensors
 from compressors.bounds import bound
-from compressors.grammar import short_text, shown
-from compressors.settings import check_compressor, plain
+from compressors.grammar import short_text
+from compressors.settings import check_compressor, check_number, plain
 from compressors.whole.feedback import Remembering, check_unbiased
 from compressors.whole.growth import SIZES
 from compressors.whole.lift import ByName, Flat, PerTensor
@@ -56,9 +56,8 @@ class Diana(Remembering):
     def __post_init__(self) -> None:
         plain(self)
         check_compressor("diana", self.inner)
-        number = isinstance(self.alpha, int | float) and not isinstance(self.alpha, bool)
-        if self.alpha is not None and not (number and 0 < self.alpha <= 1):
-            raise ValueError(f"diana: alpha is {shown(self.alpha)}: 0 < alpha <= 1")
+        if self.alpha is not None:
+            check_number("diana: alpha", self.alpha, lambda a: 0 < a <= 1, "0 < alpha <= 1")
         check_unbiased("diana", self.inner)
         if self.alpha is None and any(bound(self.inner, d).kind == "unknown" for d in SIZES):
             raise ValueError(

@@ -11,11 +11,12 @@ from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.kernels.sign import signs
-from compressors.settings import check_share, plain
+from compressors.parts import BasePart
+from compressors.sparsify.fraction import Fraction
 
 
 @dataclass(frozen=True)
-class Dryden:
+class Dryden(BasePart, Fraction):
     """The fraction ``p`` of the positive entries, the largest, and of the negative, the smallest.
 
         S = {the k+ largest x_i > 0} and {the k- smallest x_i < 0},  k+ = max(1, round(p n+))
@@ -32,18 +33,6 @@ class Dryden:
     """
 
     codec_id: ClassVar[str] = "dryden"
-    p: float
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        plain(self)
-        check_share("dryden: p", self.p)
-
-    def count(self, n: int) -> int:
-        """k = max(1, round(p n)), the number without zeros and without rounding a side."""
-        return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import nominal_count
 from compressors.bounds import Sparsity, unbiased
 from compressors.kernels.noise import words
-from compressors.settings import check_share, plain
+from compressors.parts import BasePart
+from compressors.sparsify.fraction import Fraction
 from compressors.sparsify.topk import TopK
 from compressors.whole.growth import Fault
 
@@ -47,7 +47,7 @@ def least_sent(magnitudes: np.ndarray, k: int) -> float:
 
 
 @dataclass(frozen=True)
-class GSpar:
+class GSpar(BasePart, Fraction):
     """Each entry with the chance min(1, lambda |x|), divided by it: k = round(p n) expected.
 
         x_hat_i = x_i / p_i with chance p_i, else 0
@@ -74,18 +74,6 @@ class GSpar:
     """
 
     codec_id: ClassVar[str] = "gspar"
-    p: float
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        plain(self)
-        check_share("gspar: p", self.p)
-
-    def count(self, n: int) -> int:
-        """The expected number, rounded; the true one differs."""
-        return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the number is 1 / lambda, for ``weigh``."""

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
-from compressors.grammar import shown
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize import columns
 from compressors.quantize.sign import sign_codes
-from compressors.settings import plain
+from compressors.settings import check_flags, plain
 
 
 class _Means(NamedTuple):
@@ -21,7 +20,7 @@ class _Means(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OneBit:
+class OneBit(BasePart):
     """Each value as the mean of its side of zero: 1-bit SGD (Seide et al. 2014, section 3).
 
         x_hat_i = mean(x_j >= 0) where x_i >= 0, else mean(x_j < 0),  j over the column of i
@@ -43,13 +42,10 @@ class OneBit:
     codec_id: ClassVar[str] = "onebit"
     projects: ClassVar[bool] = True  # see compressors.bounds
     columns: bool = True
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
-        if not isinstance(self.columns, bool):
-            raise ValueError(f"onebit: columns is {shown(self.columns)}: give true or false")
+        check_flags("onebit", columns=self.columns)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Which values are below zero; the means are the side information."""

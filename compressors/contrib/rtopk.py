@@ -8,13 +8,15 @@ from torch import Tensor
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, neither
 from compressors.kernels import select
-from compressors.settings import check_share, plain
-from compressors.sparsify.randk import check_flags, drawn
+from compressors.parts import BasePart
+from compressors.settings import check_flags, check_share
+from compressors.sparsify.fraction import Fraction
+from compressors.sparsify.randk import drawn
 from compressors.sparsify.topk import largest
 
 
 @dataclass(frozen=True)
-class RTopK:
+class RTopK(BasePart, Fraction):
     """k = round(p n) entries at random of the round(m n) of largest magnitude.
 
         T = {the round(m n) largest |x_i| > 0},  S ~ U(subsets of k entries of T)
@@ -32,24 +34,15 @@ class RTopK:
     """
 
     codec_id: ClassVar[str] = "rtopk"
-    p: float
     m: float
     scaled: bool = False
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        plain(self)
-        check_share("rtopk: p", self.p)
+        super().__post_init__()
         check_share("rtopk: m", self.m)
         check_flags("rtopk", scaled=self.scaled)
         if self.p > self.m:
             raise ValueError(f"rtopk: p is {self.p} and m is {self.m}: p is at most m")
-
-    def count(self, n: int) -> int:
-        """k = max(1, round(p n))."""
-        return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the seed chooses among the largest."""

@@ -9,15 +9,14 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
-from compressors.grammar import shown
 from compressors.kernels import bins as kernel
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import fresh
-from compressors.settings import check_whole, plain
+from compressors.settings import check_number, check_whole, plain
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(BasePart):
     """Each value as the mean of its bin: 2**bits even bins around the mean of all.
 
         b_i = min(max(floor((x_i - m) / w), -B / 2), B / 2 - 1),  B = 2^bits,  w = spread s / B
@@ -51,17 +50,13 @@ class Bins:
     projects: ClassVar[bool] = True  # see compressors.bounds
     bits: int
     spread: float | None = None
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
         check_whole("bins: bits", self.bits, 1, 8)
-        if self.spread is None:
-            return
-        number = isinstance(self.spread, int | float) and not isinstance(self.spread, bool)
-        if not number or not 0 < self.spread < 1e6:
-            raise ValueError(f"bins: spread is {shown(self.spread)}: 0 < spread < 1e6, or none")
+        if self.spread is not None:
+            allowed = "0 < spread < 1e6, or none"
+            check_number("bins: spread", self.spread, lambda x: 0 < x < 1e6, allowed)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The bin of each value; the bins' means are the side information."""
@@ -105,7 +100,7 @@ class Bins:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(BasePart):
     """The nearest whole number of steps: int4 or int8 values with a float32 step per bucket.
 
         s = max_j |x_j| / m,  m = 2^(bits - 1) - 1
@@ -133,8 +128,6 @@ class Steps:
     codec_id: ClassVar[str] = "steps"
     bits: int
     bucket: int | None = None
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)

@@ -19,7 +19,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import blockfloat as kernel
 from compressors.kernels.dither import look_up_buckets
 from compressors.kernels.noise import key
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
@@ -47,7 +47,7 @@ _BIAS = 127  # of a scale's byte, as in E8M0
 
 
 @dataclass(frozen=True)
-class BlockFloat:
+class BlockFloat(BasePart):
     """Small floats times one power of two per block of values (microscaling, MX).
 
         s = max(ceil(log2(max_j |x_j| / F)), -112)
@@ -85,9 +85,6 @@ class BlockFloat:
     format: str
     block: int = 32
     rounding: str = "random"
-
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)

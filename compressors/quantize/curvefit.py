@@ -13,7 +13,7 @@ from compressors.bounds import Bound, contraction, neither
 from compressors.errors import PayloadError
 from compressors.grammar import shown
 from compressors.kernels import curve as kernel
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.levels import fresh
 from compressors.settings import check_whole, plain
 
@@ -21,7 +21,7 @@ _MOST = 1024  # pieces
 
 
 @dataclass(frozen=True)
-class FitPoly:
+class FitPoly(BasePart):
     """Sorted values as piecewise polynomials (Fit-Poly; Kostopoulou et al. 2021, section 5).
 
         P_j = argmin_P sum_r (P(t_r) - y_r)^2,  r in piece j,  t_r = 2 (r - r_j) / (N_j - 1) - 1
@@ -62,9 +62,6 @@ class FitPoly:
     projects: ClassVar[bool] = True  # see compressors.bounds
     degree: int = 5
     segments: int | str = 8
-
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)

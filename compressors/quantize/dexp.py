@@ -12,7 +12,7 @@ from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.curvefit import value_ranks
 from compressors.quantize.levels import fresh
 
@@ -20,7 +20,7 @@ _FEW = 4  # values that are as short themselves as the parameters of a curve
 
 
 @dataclass(frozen=True)
-class FitDExp:
+class FitDExp(BasePart):
     """Sorted magnitudes as a e^(b t) + c e^(d t) (Fit-DExp; Kostopoulou et al. 2021, section 5).
 
         x_hat_i = sign(x_i) max(a e^(b t) + c e^(d t), 0),  t = rank(i) / (k - 1)
@@ -47,8 +47,6 @@ class FitDExp:
     """
 
     codec_id: ClassVar[str] = "fit_dexp"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Ranks and signs; the curve is the side information."""

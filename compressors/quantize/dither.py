@@ -18,7 +18,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, compose_omegas, natural_omega, standard_omega, unbiased
 from compressors.grammar import shown, text
 from compressors.kernels.noise import words
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
 from compressors.settings import check_one_of, check_whole, plain
 
@@ -30,7 +30,7 @@ _TOP_POWER = np.uint32(254 << 23)  # the bits of 2**127
 
 
 @dataclass(frozen=True)
-class Dither:
+class Dither(BasePart):
     """General random dithering (Horváth et al. 2022, Definition 6): unbiased.
 
         x_hat_i = C(||x||_p) sign(x_i) xi_i,  y_i = |x_i| / ||x||_p
@@ -75,9 +75,6 @@ class Dither:
     kind: str = "standard"
     bucket: int | None = None
     norm_code: str = "float32"
-
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)

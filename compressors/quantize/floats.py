@@ -8,11 +8,11 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, exact, neither
-from compressors.parts import IEEE, Place, Symbols
+from compressors.parts import IEEE, BasePart, Place, Symbols
 
 
 @dataclass(frozen=True)
-class Float32:
+class Float32(BasePart):
     """Values as they are, 32 bits each.
 
         x_hat_i = x_i
@@ -21,8 +21,6 @@ class Float32:
     """
 
     codec_id: ClassVar[str] = "float32"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The IEEE bits as symbols; no side information."""
@@ -42,11 +40,9 @@ class Float32:
 
 
 @dataclass(frozen=True)
-class _Short:
+class _Short(BasePart):
     """A float of 16 bits: the nearest, ties to even; beyond the largest finite one, that one."""
 
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
     _dtype: ClassVar[torch.dtype]
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

@@ -10,18 +10,17 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither, unbiased
-from compressors.grammar import shown
 from compressors.kernels import rounding as kernel
 from compressors.kernels.noise import key
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.levels import fresh
-from compressors.settings import check_whole, plain
+from compressors.settings import check_number, check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
 
 
 @dataclass(frozen=True)
-class MinMax:
+class MinMax(BasePart):
     """2**bits equally spaced levels from the least to the greatest value: unbiased.
 
         y_i = L (x_i - x_min) / (x_max - x_min),  L = 2^bits - 1
@@ -49,9 +48,6 @@ class MinMax:
 
     codec_id: ClassVar[str] = "minmax"
     bits: int
-
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
@@ -96,7 +92,7 @@ class MinMax:
 
 
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(BasePart):
     """A fixed grid -2**(bits - 1) step, ..., -step, 0, step, ..., (2**(bits - 1) - 1) step.
 
         y_i = min(max(x_i, -2^(b - 1) delta), (2^(b - 1) - 1) delta)
@@ -126,18 +122,12 @@ class Codebook:
     bits: int
     step: float
 
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         plain(self)
         check_whole("codebook: bits", self.bits, 1, 16)
-        number = isinstance(self.step, int | float) and not isinstance(self.step, bool)
-        if not number or not 2.0**-149 <= self.step <= _LARGEST / 2 ** (self.bits - 1):
-            raise ValueError(
-                f"codebook: step is {shown(self.step)}: give a number above 0 whose "
-                "grid of 2**bits points fits in float32"
-            )
+        top = _LARGEST / 2 ** (self.bits - 1)
+        allowed = "give a number above 0 whose grid of 2**bits points fits in float32"
+        check_number("codebook: step", self.step, lambda x: 2.0**-149 <= x <= top, allowed)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The grid point of each value; no side information."""

@@ -11,12 +11,11 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, unbiased
 from compressors.errors import PayloadError
-from compressors.grammar import shown
 from compressors.kernels import lattice as kernel
 from compressors.kernels.noise import key
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.levels import bucket_norms, fresh
-from compressors.settings import plain
+from compressors.settings import check_number, plain
 
 _MOST = 1 << 31  # a coordinate is an int32
 _PAIR = 5 / (36 * math.sqrt(3))  # second moment per entry of a hexagon of area 1
@@ -24,7 +23,7 @@ _ALONE = 1 / (6 * math.sqrt(3))  # the same of a value without a second: a squar
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Lattice(BasePart):
     """Pairs of values to the nearest point of a hexagonal lattice, with subtractive dither.
 
         x_hat = Q(x + z) - z,  z ~ U(cell around 0)
@@ -60,15 +59,11 @@ class Lattice:
     bits: float
 
     needs_seed: ClassVar[bool] = True
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
-        number = isinstance(self.bits, int | float) and not isinstance(self.bits, bool)
-        if not number or not 0 < self.bits <= 8:
-            raise ValueError(
-                f"lattice: bits is {shown(self.bits)}: give a number above 0, at most 8"
-            )
+        allowed = "give a number above 0, at most 8"
+        check_number("lattice: bits", self.bits, lambda b: 0 < b <= 8, allowed)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """A pair's coordinates as two symbols; scale and largest symbol are the side."""

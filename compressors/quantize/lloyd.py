@@ -12,7 +12,7 @@ from compressors.bounds import Bound, contraction, neither
 from compressors.kernels import centroids as kernel
 from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
@@ -20,7 +20,7 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 
 
 @dataclass(frozen=True)
-class Lloyd:
+class Lloyd(BasePart):
     """Each value as the nearest of 2**bits levels, the best ones for normal values, times a scale.
 
         Q_i = sign(v_i) q,  q the level nearest to |v_i| sqrt(k) / ||v||
@@ -63,9 +63,6 @@ class Lloyd:
     projects: ClassVar[bool] = True  # see compressors.bounds
     bits: int
     scale: str = "unbiased"
-
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)

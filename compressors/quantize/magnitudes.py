@@ -6,7 +6,7 @@ and to two bits, which they do not define.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -14,11 +14,10 @@ from torch import Tensor
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
-from compressors.grammar import shown
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize import columns
 from compressors.quantize.sign import sign_codes, with_signs
-from compressors.settings import check_whole, plain
+from compressors.settings import check_one_of, check_whole, plain
 
 Value = Literal["min", "avg", "column"]
 
@@ -29,7 +28,7 @@ class _Shared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SharedMagnitude:
+class SharedMagnitude(BasePart):
     """The sign of each value and a magnitude that values share (Aji & Heafield 2017, section 5.4).
 
         x_hat_i = sign(x_i) a_i,  sign(0) = 1
@@ -66,15 +65,10 @@ class SharedMagnitude:
     projects: ClassVar[bool] = True  # see compressors.bounds
     value: Value = "avg"
     bits: int = 1
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
-        if self.value not in ("min", "avg", "column"):
-            raise ValueError(
-                f"magnitude: value is {shown(self.value)}: give one of min, avg, column"
-            )
+        check_one_of("magnitude: value", self.value, get_args(Value))
         check_whole("magnitude: bits", self.bits, 1, 2)
         if self.value == "column" and self.bits == 2:
             raise ValueError("magnitude: value is 'column', which goes with bits 1, not 2")

@@ -10,11 +10,11 @@ from torch import Tensor
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(BasePart):
     """All sent entries as their mean: 32 bits per tensor and none per value.
 
         x_hat_i = mean_j x_j
@@ -27,7 +27,6 @@ class Mean:
 
     codec_id: ClassVar[str] = "mean"
     projects: ClassVar[bool] = True  # see compressors.bounds
-    needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

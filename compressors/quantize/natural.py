@@ -11,7 +11,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither, unbiased
 from compressors.grammar import shown
 from compressors.kernels import natural, noise
-from compressors.parts import Place, Symbols, code_dtype
+from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.settings import check_one_of, check_whole, plain
 
 _BIAS = 127  # of a float32's exponent
@@ -19,7 +19,7 @@ _TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
 
 
 @dataclass(frozen=True)
-class Natural:
+class Natural(BasePart):
     """Signs and exponents without mantissas: 9 bits per value in place of 32.
 
         C(t) = sign(t) 2^floor(a) with chance p, else sign(t) 2^ceil(a),  a = log2 |t|
@@ -60,8 +60,6 @@ class Natural:
     """
 
     codec_id: ClassVar[str] = "cnat"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     bits: int = 9
     top: int | None = None

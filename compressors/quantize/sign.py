@@ -14,11 +14,10 @@ from torch import Tensor
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
-from compressors.grammar import shown
 from compressors.kernels import noise, rounding, sign
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import fresh
-from compressors.settings import plain
+from compressors.settings import check_number, plain
 
 
 def sign_codes(values: Tensor) -> Tensor:
@@ -45,8 +44,14 @@ def with_signs(magnitudes: Tensor, codes: Tensor) -> Tensor:
     return torch.where(codes.bool(), -magnitudes, magnitudes)
 
 
+def _is_positive(magnitude: float) -> bool:
+    """Whether a number, which may be beyond float64, is above zero and finite as a float32."""
+    with np.errstate(over="ignore"):
+        return 0 < magnitude < 3.5e38 and 0 < float(np.float32(magnitude)) < float("inf")
+
+
 @dataclass(frozen=True)
-class Sign:
+class Sign(BasePart):
     """The sign of each value times a ``magnitude`` that both sides know: one bit per value.
 
         x_hat_i = magnitude sign(x_i),  sign(0) = 1 or -1 with chance 1 / 2 each
@@ -68,19 +73,11 @@ class Sign:
 
     codec_id: ClassVar[str] = "sign"
     magnitude: float = 1.0
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
-        magnitude = self.magnitude
-        valid = isinstance(magnitude, int | float) and not isinstance(magnitude, bool)
-        valid = valid and abs(magnitude) < 3.5e38  # beyond float32, and maybe beyond float64
-        with np.errstate(over="ignore"):
-            valid = valid and 0 < float(np.float32(magnitude)) < float("inf")
-        if not valid:
-            problem = f"magnitude is {shown(magnitude)}: give a float32 number above 0"
-            raise ValueError(f"sign: {problem}")
+        allowed = "give a float32 number above 0"
+        check_number("sign: magnitude", self.magnitude, _is_positive, allowed)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs, and coins for zeros; no side information."""
@@ -101,7 +98,7 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class ScaledSign:
+class ScaledSign(BasePart):
     """The sign of each value times the mean magnitude: 1 bit per value, 32 per tensor.
 
         v_hat_i = sign(v_i) ||v||_1 / k,  sign(0) = 1
@@ -119,8 +116,6 @@ class ScaledSign:
 
     codec_id: ClassVar[str] = "l1_sign"
     projects: ClassVar[bool] = True  # see compressors.bounds
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs; the mean magnitude is the side information."""

@@ -10,15 +10,14 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
-from compressors.grammar import shown
-from compressors.parts import Place, Symbols, code_dtype
-from compressors.settings import plain
+from compressors.parts import BasePart, Place, Symbols, code_dtype
+from compressors.settings import check_whole, plain
 
 _MOST = 1 << 16
 
 
 @dataclass(frozen=True)
-class Sketch:
+class Sketch(BasePart):
     """Each value as the mean of its quantile bucket (SketchML, Jiang et al. 2018, section 3.2).
 
         e_b = y_r,  r = floor(b n / B),  b = 0, ..., B - 1
@@ -45,16 +44,10 @@ class Sketch:
     codec_id: ClassVar[str] = "sketch"
     projects: ClassVar[bool] = True  # see compressors.bounds
     buckets: int = 256
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         plain(self)
-        integral = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
-        if not integral or not 2 <= self.buckets <= _MOST:
-            raise ValueError(
-                f"sketch: buckets is {shown(self.buckets)}: give a whole number from 2 to {_MOST}"
-            )
+        check_whole("sketch: buckets", self.buckets, 2, _MOST)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The numbers of the buckets; their means are the side information."""

@@ -10,17 +10,16 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither, unbiased
-from compressors.grammar import shown
 from compressors.kernels import dither as kernel
-from compressors.parts import Place, Symbols
+from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
-from compressors.settings import plain
+from compressors.settings import check_number, plain
 
 _ALPHABET = 3
 
 
 @dataclass(frozen=True)
-class TernGrad:
+class TernGrad(BasePart):
     """Three symbols per value: 0, -s, +s, with s the largest magnitude after clipping.
 
         x_hat_i = s sign(x_i) with chance min(|x_i|, s) / s, else 0
@@ -48,19 +47,14 @@ class TernGrad:
     codec_id: ClassVar[str] = "terngrad"
     clip: float | None = 2.5
 
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         plain(self)
         clip = self.clip
         if clip is None or (clip == 0 and not isinstance(clip, bool)):
             object.__setattr__(self, "clip", None)
-        elif isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 < clip < 1e9:
-            raise ValueError(
-                f"terngrad: clip is {shown(clip)}: give a number of standard deviations above 0 "
-                "and below 1e9, or none for no clipping"
-            )
+        else:
+            allowed = "give a number of standard deviations above 0 and below 1e9, or none"
+            check_number("terngrad: clip", clip, lambda c: 0 < c < 1e9, allowed)
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbols 0, 1 and 2 for 0, -s and +s; s is the side information."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
 from compressors.kernels import chunks as kernel
+from compressors.parts import BasePart
 from compressors.settings import check_share, check_whole, plain
 
 
@@ -23,7 +24,7 @@ def chunk_counts(p: float, size: int, n: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ChunkTopK:
+class ChunkTopK(BasePart):
     """The fraction ``p`` of largest magnitude of every ``size`` neighbouring entries.
 
         S = union over chunks c of {the k_c largest |x_i|, i in c},  k_c = max(1, round(p m_c))
@@ -50,9 +51,6 @@ class ChunkTopK:
     codec_id: ClassVar[str] = "chunk_topk"
     p: float
     size: int = 4096
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         plain(self)

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from compressors.bounds import Sparsity, exact
+from compressors.parts import BasePart
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(BasePart):
     """All entries, zeros too, and no positions: what a pipeline without a sparsifier means.
 
         S = {1, ..., n},  x_hat_i = x_i
@@ -22,9 +23,6 @@ class Identity:
     """
 
     codec_id: ClassVar[str] = "identity"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def count(self, n: int) -> int:
         """All of them."""

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, unbiased
-from compressors.grammar import shown
 from compressors.kernels import sample
-from compressors.settings import check_share, plain
+from compressors.settings import check_share
+from compressors.sparsify.fraction import Drawn, Fraction
 
 _WORDS = 2**32  # how many noise words there are
 
@@ -29,7 +29,7 @@ def drawn(n: int, k: int, seed: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class RandK:
+class RandK(Drawn, Fraction):
     """Exactly k entries at random, without replacement (random sparsification; Stich et al. 2018).
 
         S ~ U(subsets of k entries),  x_hat_i = (n / k) x_i for i in S, else 0
@@ -46,25 +46,12 @@ class RandK:
     """
 
     codec_id: ClassVar[str] = "randk"
-    p: float
     scaled: bool = True
     seeded: bool = True
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        plain(self)
-        check_share("randk: p", self.p)
-        check_flags("randk", scaled=self.scaled, seeded=self.seeded)
-
-    @property
-    def needs_seed(self) -> bool:
-        """Whether the receiver draws the positions."""
-        return self.seeded
-
-    def count(self, n: int) -> int:
-        """k = max(1, round(p n))."""
-        return nominal_count(self.p, n)
+        Fraction.__post_init__(self)
+        Drawn.__post_init__(self)
 
     def places(self, n: int, seed: int) -> Tensor:
         return drawn(n, self.count(n), seed)
@@ -84,7 +71,7 @@ class RandK:
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Drawn):
     """Each entry with probability ``q``, q n of n expected.
 
         x_hat_i = x_i / r with chance r, else 0,  r = max(1, round(q 2^32)) / 2^32
@@ -102,18 +89,10 @@ class Bernoulli:
     q: float
     scaled: bool = True
     seeded: bool = True
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        plain(self)
+        super().__post_init__()
         check_share("bernoulli: q", self.q)
-        check_flags("bernoulli", scaled=self.scaled, seeded=self.seeded)
-
-    @property
-    def needs_seed(self) -> bool:
-        """Whether the receiver draws the positions."""
-        return self.seeded
 
     @property
     def _below(self) -> int:
@@ -136,10 +115,3 @@ class Bernoulli:
             share = max(1, round(self.q * 2**32)) / 2**32  # in the steps of the noise
             return Sparsity(unbiased(1 / share - 1, "1 / q - 1"), d, self.q * d)
         return Sparsity(contraction(self.q, "q, in the mean"), d, self.q * d)
-
-
-def check_flags(name: str, **flags: object) -> None:
-    """Raises ``ValueError`` for a flag that is neither true nor false."""
-    for setting, value in flags.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{name}: {setting} is {shown(value)}: give true or false")

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from compressors.bounds import Sparsity, exact, neither
-from compressors.grammar import shown
 from compressors.kernels import select
-from compressors.settings import plain
+from compressors.parts import BasePart
+from compressors.settings import check_number, plain
 
 _ZERO = 2.0**-150  # at most this becomes zero as a float32
 _INFINITE = 2.0**128 - 2.0**103  # and this infinity
@@ -32,7 +32,7 @@ def reaching(x: Tensor, magnitude: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(BasePart):
     """Every entry of magnitude ``t`` or more (Strom 2015).
 
         S = {i : |x_i| >= t},  x_hat_i = x_i for i in S, else 0
@@ -49,17 +49,11 @@ class Threshold:
 
     codec_id: ClassVar[str] = "threshold"
     t: float
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         plain(self)
-        number = isinstance(self.t, int | float) and not isinstance(self.t, bool)
-        if not number or not _ZERO < self.t < _INFINITE:
-            raise ValueError(
-                f"threshold: t is {shown(self.t)}: a magnitude lies above 0, in reach of float32"
-            )
+        allowed = "a magnitude lies above 0, in reach of float32"
+        check_number("threshold: t", self.t, lambda t: _ZERO < t < _INFINITE, allowed)
 
     def count(self, n: int) -> int:
         """Nominally none: the true number travels."""
@@ -76,7 +70,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Nonzero:
+class Nonzero(BasePart):
     """Every entry that is not zero: lossless, for updates that are sparse by themselves.
 
         S = {i : x_i != 0},  x_hat_i = x_i
@@ -87,9 +81,6 @@ class Nonzero:
     """
 
     codec_id: ClassVar[str] = "nonzero"
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def count(self, n: int) -> int:
         """Nominally none: the true number travels."""

@@ -12,10 +12,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
-from compressors.settings import check_share, plain
+from compressors.parts import BasePart
+from compressors.settings import check_share
+from compressors.sparsify.fraction import Fraction
 from compressors.sparsify.sampled import (
     MAX_OVERSHOOT,
     above_sampled,
@@ -34,7 +35,7 @@ def largest(x: Tensor, k: int, side: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(BasePart, Fraction):
     """The fraction ``p`` of largest magnitude, exactly k of them.
 
         S = {the k largest |x_i| > 0},  k = max(1, round(p n))
@@ -56,21 +57,12 @@ class TopK:
     """
 
     codec_id: ClassVar[str] = "topk"
-    p: float
     sample: float | None = None
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        plain(self)
-        check_share("topk: p", self.p)
+        super().__post_init__()
         if self.sample is not None:
             check_share("topk: sample", self.sample)
-
-    def count(self, n: int) -> int:
-        """k = max(1, round(p n))."""
-        return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; the seed draws the sample, if any."""
@@ -97,7 +89,7 @@ class TopK:
 
 
 @dataclass(frozen=True)
-class OneSided:
+class OneSided(BasePart, Fraction):
     """The fraction ``p`` of largest or of smallest entries, whichever mean is greater in magnitude.
 
         H = {the k largest x_i > 0},  L = {the k largest -x_i > 0},  k = max(1, round(p n))
@@ -113,18 +105,7 @@ class OneSided:
     """
 
     codec_id: ClassVar[str] = "one_sided"
-    p: float
-    needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = True
-    unit: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        plain(self)
-        check_share("one_sided: p", self.p)
-
-    def count(self, n: int) -> int:
-        """k = max(1, round(p n))."""
-        return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""

@@ -23,10 +23,10 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, with_memory
 from compressors.errors import UpdateError
-from compressors.grammar import shown
 from compressors.kernels.select import MAGNITUDE
+from compressors.parts import BasePart
 from compressors.quantize.floats import Float32
-from compressors.settings import check_share, plain
+from compressors.settings import check_number, check_share, check_whole, plain
 from compressors.sparsify.topk import largest
 from compressors.whole.memory import check_sums, nest, recall
 from compressors.whole.pipeline import Pipeline
@@ -79,16 +79,12 @@ class DGC:
     def __post_init__(self) -> None:
         plain(self)
         check_share("dgc: p", self.p)
-        for name, least in (("warmup", 0), ("stage", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"dgc: {name} is {shown(value)}: give a whole number of at least {least}"
-                )
-        if not _is_number(self.momentum) or not 0 <= self.momentum < 1:
-            raise ValueError(f"dgc: momentum is {shown(self.momentum)}: it lies in [0, 1)")
-        if self.clip is not None and not (_is_number(self.clip) and 0 < self.clip < math.inf):
-            raise ValueError(f"dgc: clip is {shown(self.clip)}: give a number above 0, or none")
+        check_whole("dgc: warmup", self.warmup, 0)
+        check_whole("dgc: stage", self.stage, 1)
+        check_number("dgc: momentum", self.momentum, lambda m: 0 <= m < 1, "it lies in [0, 1)")
+        if self.clip is not None:
+            allowed = "give a number above 0, or none"
+            check_number("dgc: clip", self.clip, lambda c: 0 < c < math.inf, allowed)
 
     def share(self, message: int) -> float:
         """The fraction of entries sent in that message (0, 1, ...) of a sender.
@@ -145,24 +141,17 @@ class DGC:
 
 
 @dataclass(frozen=True)
-class _Largest:
+class _Largest(BasePart):
     """Top-k of a share that only the sender knows: nominal is the share after the warm-up."""
 
     p: float
     share: float
-    needs_seed: ClassVar[bool] = False
-    one_sign: ClassVar[bool] = False
-    unit: ClassVar[int] = 1
 
     def count(self, n: int) -> int:
         return nominal_count(self.p, n)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         return largest(x, nominal_count(self.share, x.numel()), MAGNITUDE), 1.0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _masked(memory: Tensor, sent: SentTensor) -> Tensor:

@@ -16,8 +16,8 @@ from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
-from compressors.grammar import OF_SENDER, short_text, shown
-from compressors.settings import check_compressor, plain
+from compressors.grammar import OF_SENDER, short_text
+from compressors.settings import check_compressor, check_flags, check_number, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import InParts
@@ -109,11 +109,8 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     def __post_init__(self) -> None:
         plain(self)
         check_compressor("ef", self.inner)
-        number = isinstance(self.decay, int | float) and not isinstance(self.decay, bool)
-        if not number or not 0 < self.decay <= 1:
-            raise ValueError(f"ef: decay is {shown(self.decay)}: 0 < decay <= 1")
-        if not isinstance(self.mask, bool):
-            raise ValueError(f"ef: mask is {shown(self.mask)}: true or false")
+        check_number("ef: decay", self.decay, lambda d: 0 < d <= 1, "0 < decay <= 1")
+        check_flags("ef", mask=self.mask)
         check_bounded(self)
 
     def init(self, template: Tensors) -> State:

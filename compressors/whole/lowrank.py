@@ -15,10 +15,9 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
-from compressors.grammar import shown
 from compressors.kernels import noise
 from compressors.kernels.factors import product
-from compressors.settings import plain
+from compressors.settings import check_whole, plain
 from compressors.whole.memory import recall
 
 _SEED = 20190531  # of the first Q: every sender starts from the same one, as in the paper
@@ -62,10 +61,7 @@ class LowRank:
 
     def __post_init__(self) -> None:
         plain(self)
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
-            raise ValueError(
-                f"lowrank: rank is {shown(self.rank)}: give a whole number of at least 1"
-            )
+        check_whole("lowrank: rank", self.rank, 1)
 
     def init(self, template: Tensors) -> State:
         """A starting Q (rank, rest) for every tensor that is sent by its factors."""

@@ -10,9 +10,8 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, Tensors, nominal_count, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
-from compressors.grammar import shown
 from compressors.kernels.noise import words
-from compressors.settings import check_share, check_whole, plain
+from compressors.settings import check_number, check_share, check_whole, plain
 from compressors.whole.memory import unnest
 
 MASK = "mask"
@@ -83,9 +82,8 @@ class MaskedIntegers:
         check_whole("secagg: bits", self.bits, 2, 24)
         check_whole("secagg: weight", self.weight, 0, min(16, 32 - self.bits))
         check_whole("secagg: modulus", self.modulus, self.bits + self.weight, 32)
-        number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
-        if not number or not 1e-30 <= self.clip <= 1e30:
-            raise ValueError(f"secagg: clip is {shown(self.clip)}: 1e-30 <= clip <= 1e30")
+        allowed = "1e-30 <= clip <= 1e30"
+        check_number("secagg: clip", self.clip, lambda c: 1e-30 <= c <= 1e30, allowed)
         check_share("secagg: p", self.p)
 
     @property

@@ -13,8 +13,7 @@ from compressors.bounds import Bound, contraction, unbiased
 from compressors.errors import PayloadError
 from compressors.kernels import projections as kernel
 from compressors.kernels.noise import key
-from compressors.settings import check_whole, plain
-from compressors.sparsify.randk import check_flags
+from compressors.settings import check_flags, check_whole, plain
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
 from compressors.errors import PayloadError
-from compressors.grammar import shown
 from compressors.kernels import quartic as kernel
 from compressors.kernels.curve import LARGEST
-from compressors.settings import plain
+from compressors.settings import check_number, plain
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,8 @@ class ThreeLC:
 
     def __post_init__(self) -> None:
         plain(self)
-        number = isinstance(self.sparsity, int | float) and not isinstance(self.sparsity, bool)
-        if not number or not 1 <= self.sparsity < 2:
-            raise ValueError(f"threelc: sparsity is {shown(self.sparsity)}: 1 <= sparsity < 2")
+        allowed = "1 <= sparsity < 2"
+        check_number("threelc: sparsity", self.sparsity, lambda s: 1 <= s < 2, allowed)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         if x.numel() == 0:

@@ -23,12 +23,12 @@ topk(0.1) | float32 | golomb(1.5) => golomb: p is 1.5
 topk(0.1) | float32 | golomb(true) => golomb: p is True
 topk(0.1) | float32 | golomb(1e-30) => the least density is
 topk(0.1) | float32 | golomb(5e-324) => the least density is
-topk(0.1) | float32 | golomb(kind=best) => golomb: kind is 'best': one of rice, exact, fit
-topk(0.1) | float32 | golomb(order=other) => golomb: order is 'other': one of interleaved, split
+topk(0.1) | float32 | golomb(kind=best) => golomb: kind is 'best': give one of rice, exact, fit
+topk(0.1) | float32 | golomb(order=other) => golomb: order is 'other': give one of interleaved
 topk(0.1) | float32 | golomb(0.1, fit) => golomb: p is 0.1
 qsgd(7) | shs(0) => shs: gamma is 0: give a whole number from 1 to 65536
 qsgd(7) | shs(2.5) => shs: gamma is 2.5
-qsgd(7) | shs(5, fit=3) => shs: fit is 3: true or false
+qsgd(7) | shs(5, fit=3) => shs: fit is 3: give true or false
 qsgd(7) | shs(5, sample=0) => shs: sample is 0
 qsgd(7) | sh(0) => sh: sample is 0: give a whole number from 1
 qsgd(7) | shs => gamma

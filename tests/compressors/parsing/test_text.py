@@ -147,7 +147,7 @@ def test_names_are_the_functions() -> None:
         ("topk(0.1) | float32 | mean", "mean is a second quantize part"),
         ("topk(0.1) | raw", "raw is a whole method and cannot stand between '|'"),
         ("topk(0.1) | mean", "mean sends one value per tensor and topk(0.1) mixes signs"),
-        ("ef(cnat, mask=1)", "ef: mask is 1: true or false"),
+        ("ef(cnat, mask=1)", "ef: mask is 1: give true or false"),
         ("ef(0.1)", "ef takes a compressor of a whole update, not 0.1"),
         ("ef(hello)", "ef takes a compressor of a whole update, not 'hello'"),
         ("ef('raw')", "ef takes a compressor of a whole update, not 'raw'"),
