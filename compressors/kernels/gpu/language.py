@@ -44,6 +44,11 @@ def _probe():
     pass
 
 
+def constant(value: int) -> Any:
+    """A module's number as its kernels read it; where none is compiled the number itself."""
+    return value if tl is None or interpreted() else tl.constexpr(value)
+
+
 def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any) -> None:
     """Starts ``programs`` programs of a kernel; none of none.
 

@@ -18,6 +18,19 @@ import torch
 from torch import Tensor
 
 from compressors.arraycache import keeps_arrays
+from compressors.kernels.gpu.candidates import (
+    BINS,
+    BITS,
+    LEVEL_BITS,
+    LEVEL_COUNT,
+    LEVELS,
+    bin_of,
+    draw_sample,
+    gather_keys,
+    group_of,
+    keep_marked,
+    mark_words,
+)
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import PROGRAM_BLOCK, Programs, programs_of, upload
 
@@ -29,166 +42,10 @@ _CHUNK = 512  # candidates that are looked at together
 _GROUPS = 1024  # groups whose counts are added up together
 _SAMPLE = 8192  # entries that a sample looks at: all of a segment that has no more
 _SIGMAS = 3.0  # one more costs a hundredth of a read, a sample that misleads a whole one
-_BITS, _LEVELS = 8, 4  # of a histogram, and how many there are
 
 
 @jit
-def _bin(counts, rank, BINS: constexpr):
-    """The bin that the ``rank``-th is in by ``counts``, the highest bin first, and which of it that
-    one is."""
-    bins = BINS - 1 - tl.arange(0, BINS)
-    passed = tl.cumsum(counts, 0) < rank
-    place = tl.maximum(BINS - 1 - tl.sum(passed.to(tl.int32), 0), 0)
-    return place, rank - tl.sum(tl.where(bins > place, counts, 0), 0)
-
-
-@jit
-def _sample(
-    sizes,
-    starts,
-    bits,
-    ranks,
-    k,
-    least,
-    totals,
-    prefix,
-    left,
-    counts,
-    sums,
-    edges,
-    SIDES: constexpr,
-    LANES: constexpr,
-    LEVELS: constexpr,
-    BITS: constexpr,
-):
-    p = tl.program_id(0).to(tl.int64)
-    s = p // SIDES
-    size = tl.load(sizes + s)
-    j = tl.arange(0, LANES).to(tl.int64)
-    # One entry of each stretch, at a place in the stretch that follows no period.
-    spread = ((j << 16) + (j * 40503 & 65535)) * size // (LANES << 16)
-    i = tl.where(size > LANES, spread, j)
-    word = tl.load(bits + tl.load(starts + s) + i, mask=i < size, other=0)
-    key = word & 0x7FFFFFFF
-    if SIDES == 2:
-        key = tl.where((word < 0) == (p % 2 == 1), key, 0)
-    rank = tl.load(ranks + p)
-    top = 0
-    for down in tl.static_range(23, 8, -8):  # the 15 bits below would leave out one in fifty
-        same_top = (key != 0) & ((key >> (down + 8)) == top)
-        place, rank = _bin(tl.histogram(255 - ((key >> down) & 255), 256, mask=same_top), rank, 256)
-        top = (top << 8) | place
-    tl.store(least + p, tl.maximum(top << 15, 1))
-    tl.store(left + p * (LEVELS + 1), tl.load(k + p).to(tl.int32))
-    tl.store(prefix + p * (LEVELS + 1), 0)
-    tl.store(totals + p, 0)
-    BINS: tl.constexpr = LEVELS << BITS
-    tl.store(counts + p * BINS + tl.arange(0, BINS), 0)
-    tl.store(sums + p, 0.0)
-    tl.store(edges + p, 0x7FFFFFFF)
-
-
-@jit
-def _group(segment, first, starts, bits, slots, words, ROOM: constexpr):
-    """The program's number, its segment, its first entry there, and where its own of each stand."""
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    entry = tl.load(starts + s) + at
-    return b, s, at, bits + entry, slots + entry, words + b * ROOM
-
-
-@jit
-def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexpr):
-    """Keeps a group's keys from ``high`` on, below zero from ``low`` on: how many."""
-    count = 0
-    for start in range(0, size, PART):
-        lane = start + tl.arange(0, PART)
-        word = tl.load(bits + lane, mask=lane < size, other=0)
-        taken = ((word & 0x7FFFFFFF) >= tl.where(word < 0, low, high)).to(tl.int32)
-        place = count + tl.cumsum(taken, 0) - 1
-        tl.store(slots + place, lane.to(tl.int16), mask=taken != 0)
-        tl.store(words + place, word, mask=(taken != 0) & (place < ROOM))
-        count += tl.sum(taken, 0)
-    return count
-
-
-@jit
-def _mark(segment, first, sizes, starts, bits, marks, least, SIDES: constexpr, WORDS: constexpr):
-    """Of 32 entries each, one word: which of them reach the sample's key.
-
-    Adding up places over all entries, few of which are kept, took twice the time of reading them.
-    """
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    left = tl.minimum(tl.load(sizes + s) - at, WORDS * 32).to(tl.int32)
-    row = tl.arange(0, WORDS)
-    j = tl.arange(0, 32)[None, :]
-    lane = row[:, None] * 32 + j
-    word = tl.load(bits + tl.load(starts + s) + at + lane, mask=lane < left, other=0)
-    high = tl.load(least + s * SIDES)
-    if SIDES == 2:
-        high = tl.where(word < 0, tl.load(least + s * 2 + 1), high)
-    taken = (word & 0x7FFFFFFF) >= high
-    tl.store(marks + b * WORDS + row, tl.sum(tl.where(taken, 1 << j, 0), 1))
-
-
-@jit
-def _ones(word):
-    """How many bits of the uint32 ``word`` are set."""
-    word = word - ((word >> 1) & 0x55555555)
-    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
-    return ((((word + (word >> 4)) & 0x0F0F0F0F) * 0x01010101) >> 24).to(tl.int32)
-
-
-@jit
-def _candidates(
-    segment,
-    first,
-    sizes,
-    starts,
-    bits,
-    slots,
-    words,
-    many,
-    marks,
-    offsets,
-    totals,
-    SIDES: constexpr,
-    GROUP: constexpr,
-    ROOM: constexpr,
-    WORDS: constexpr,
-):
-    """Keeps the entries that are marked, in order. Few are: the marks are taken one by one."""
-    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
-    size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
-    row = tl.arange(0, GROUP // 32)
-    source = marks + tl.load(offsets + s) * WORDS + at // 32
-    left = tl.load(source + row, mask=row * 32 < size, other=0).to(tl.uint32, bitcast=True)
-    ones = _ones(left)
-    place = tl.cumsum(ones, 0) - ones
-    below = tl.zeros((GROUP // 32,), tl.int32)
-    for _ in range(tl.max(ones, 0)):
-        inside = left != 0
-        lane = row * 32 + _ones((left & (~left + 1)) - 1)  # of the lowest mark
-        word = tl.load(bits + lane, mask=inside, other=0)
-        tl.store(slots + place, lane.to(tl.int16), mask=inside)
-        tl.store(words + place, word, mask=inside & (place < ROOM))
-        below += (word < 0).to(tl.int32)
-        left = left & (left - 1)
-        place += 1
-    count = tl.sum(ones, 0)
-    tl.store(many + b, count)
-    if SIDES == 2:
-        minus = tl.sum(below, 0)
-        tl.atomic_add(totals + s * 2 + 1, minus, sem="relaxed")
-        count -= minus
-    tl.atomic_add(totals + s * SIDES, count, sem="relaxed")
-
-
-@jit
-def _enough(p, least, totals, left, LEVELS: constexpr):
+def _enough(p, least, totals, left):
     """The key that candidates reach, or 1 where fewer reach it than are wanted."""
     enough = tl.load(totals + p) >= tl.load(left + p * (LEVELS + 1))
     return tl.where(enough, tl.load(least + p), 1)
@@ -204,13 +61,12 @@ def _word(c, count, bits, slots, words, ROOM: constexpr):
 
 
 @jit
-def _pick(p, at, counts, prefix, left, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr):
+def _pick(p, at, counts, prefix, left, LEVEL: constexpr):
     """The k-th key's leading bits, as the histograms before ``LEVEL`` have them."""
-    BINS: tl.constexpr = 1 << BITS
     level_at = p * (LEVELS + 1) + LEVEL
     bins = BINS - 1 - tl.arange(0, BINS)
     bin_counts = tl.load(counts + (p * LEVELS + LEVEL - 1) * BINS + bins)
-    place, remainder = _bin(bin_counts, tl.load(left + level_at - 1), BINS)
+    place, remainder = bin_of(bin_counts, tl.load(left + level_at - 1))
     digits = (tl.load(prefix + level_at - 1) << BITS) | place
     if at == 0:  # one program of the segment tells the next kernel
         tl.store(prefix + level_at, digits)
@@ -234,35 +90,32 @@ def _count(
     left,
     counts,
     LEVEL: constexpr,
-    LEVELS: constexpr,
-    BITS: constexpr,
     SIDES: constexpr,
     CHUNK: constexpr,
     GROUP: constexpr,
     PART: constexpr,
     ROOM: constexpr,
 ):
-    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
+    b, s, at, bits, slots, words = group_of(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     p = s * SIDES
     high = 0
     low = 0
     if LEVEL > 0:
-        high = _pick(p, at, counts, prefix, left, LEVEL, LEVELS, BITS)
+        high = _pick(p, at, counts, prefix, left, LEVEL)
         low = high
         if SIDES == 2:
-            low = _pick(p + 1, at, counts, prefix, left, LEVEL, LEVELS, BITS)
+            low = _pick(p + 1, at, counts, prefix, left, LEVEL)
     else:
-        high = _enough(p, least, totals, left, LEVELS)
-        low = _enough(p + SIDES - 1, least, totals, left, LEVELS)
+        high = _enough(p, least, totals, left)
+        low = _enough(p + SIDES - 1, least, totals, left)
         if (high != tl.load(least + p)) | (low != tl.load(least + p + SIDES - 1)):
             size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
-            count = _gather(size, bits, slots, words, high, low, PART, ROOM)
+            count = gather_keys(size, bits, slots, words, high, low, PART, ROOM)
             tl.store(many + b, count)
             tl.debug_barrier()  # what other threads of the program have stored is read below
     DOWN: tl.constexpr = BITS * (LEVELS - 1 - LEVEL)
-    BINS: tl.constexpr = 1 << BITS
-    ALL: tl.constexpr = SIDES << BITS
+    ALL: tl.constexpr = SIDES * BINS
     bin_counts = tl.zeros((ALL,), tl.int32)
     for start in range(0, count, CHUNK):
         c = start + tl.arange(0, CHUNK)
@@ -295,16 +148,14 @@ def _tally(
     counts,
     above,
     ties,
-    LEVELS: constexpr,
-    BITS: constexpr,
     SIDES: constexpr,
     CHUNK: constexpr,
     ROOM: constexpr,
 ):
-    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
+    b, s, at, bits, slots, words = group_of(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
-        edge = _pick(s * SIDES + side, at, counts, prefix, left, LEVELS, LEVELS, BITS)
+        edge = _pick(s * SIDES + side, at, counts, prefix, left, LEVELS)
         over = 0
         same = 0
         for start in range(0, count, CHUNK):
@@ -329,7 +180,6 @@ def _share(
     ties,
     place,
     counts,
-    LEVELS: constexpr,
     SIDES: constexpr,
     LANES: constexpr,
 ):
@@ -370,12 +220,11 @@ def _compact(
     chosen,
     sums,
     edges,
-    LEVELS: constexpr,
     SIDES: constexpr,
     CHUNK: constexpr,
     ROOM: constexpr,
 ):
-    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
+    b, s, at, bits, slots, words = group_of(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
         edge = tl.load(prefix + (s * SIDES + side) * (LEVELS + 1) + LEVELS)
@@ -440,7 +289,7 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
     k_table, rank, origin, room = _targets(layout.sizes, tuple(k.tolist()), sides, lanes, device)
     groups, marked = (programs_of(layout.sizes, device, n) for n in (_GROUP, 32 * _WORDS))
-    state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
+    state = (both, both, *[both * (LEVEL_COUNT + 1)] * 2, both * LEVEL_COUNT << LEVEL_BITS)
     parts = (
         *state,
         groups.blocks,
@@ -459,13 +308,13 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
         torch.empty(sent.shape, dtype=kind, device=device) for kind in (torch.float64, torch.int32)
     )
 
-    bits, levels = flat.view(torch.int32), {"LEVELS": _LEVELS, "SIDES": sides}
+    bits, by_side = flat.view(torch.int32), {"SIDES": sides}
     cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
-    few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
+    few = {**by_side, "CHUNK": _CHUNK, "ROOM": _ROOM}
     tables = (*groups.tables, bits, slots, words, many)
     kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
     launch(
-        _sample,
+        draw_sample,
         both,
         *groups.tables[2:],
         bits,
@@ -477,13 +326,12 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
         sums,
         edges,
         LANES=lanes,
-        BITS=_BITS,
         warps=8,
-        **levels,
+        **by_side,
     )
-    launch(_mark, marked.blocks, *marked.tables, bits, marks, least, SIDES=sides, WORDS=_WORDS)
+    launch(mark_words, marked.blocks, *marked.tables, bits, marks, least, SIDES=sides, WORDS=_WORDS)
     launch(
-        _candidates,
+        keep_marked,
         groups.blocks,
         *tables,
         marks,
@@ -495,7 +343,7 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
         WORDS=_WORDS,
         warps=8,
     )
-    for level in range(_LEVELS):
+    for level in range(LEVEL_COUNT):
         launch(
             _count,
             groups.blocks,
@@ -504,11 +352,10 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
             totals,
             *kth,
             LEVEL=level,
-            BITS=_BITS,
             warps=8 // sides,
             **{**cut, **few},
         )
-    launch(_tally, groups.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
+    launch(_tally, groups.blocks, *tables, *kth, above, ties, **few)
     launch(
         _share,
         both,
@@ -520,7 +367,7 @@ def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: in
         place,
         sent,
         LANES=_GROUPS,
-        **levels,
+        **by_side,
     )
     launch(_compact, groups.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
     return TopEntries(positions, sent, sums, edges, room)
