@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
+from compressors.arguments import PLAIN
 from compressors.coders.golomb import Golomb, rice_parameter
 from compressors.grammar import fingerprint
 from compressors.kernels import kinds
@@ -25,7 +25,7 @@ VERSION = 1  # of messages
 HEADER = 24  # bits of a message's header
 
 _NORMS = {"mean": choose.MEAN, "inf": choose.INF, "1": choose.ONE, "2": choose.TWO}
-_PLAIN = (Tensor, Parameter)
+_rice_parameter = lru_cache(maxsize=4096)(rice_parameter)
 
 
 class Inputs(NamedTuple):
@@ -51,7 +51,7 @@ def inputs_of(tensors: Any, values: bool = True) -> Inputs | None:
     if not ((type(tensors) is dict or isinstance(tensors, Mapping)) and "cpu" in CPU_DEVICES):
         return None
     for name, x in tensors.items():
-        if type(name) is not str or type(x) not in _PLAIN or x.layout is not torch.strided:
+        if type(name) is not str or type(x) not in PLAIN or x.layout is not torch.strided:
             return None
         if not x.is_cpu or x.is_nested:
             return None
@@ -154,12 +154,6 @@ class Part:
     symbols: tuple[Any, ...]
     alphabet: int
     capacity: int
-
-    def factors(self, counts: np.ndarray) -> np.ndarray:
-        """By what the values of each segment are multiplied in the end, of a plan with factors."""
-        factor = self.plan.scheme.factor
-        assert factor is not None
-        return np.array([factor(int(k)) for k in counts], np.float32)
 
 
 @dataclass(eq=False)
@@ -268,7 +262,7 @@ def low_bits(plan: Plan, k: int, n: int) -> int:
     code = plan.pipeline.positions
     if k == 0 or not plan.sides or not isinstance(code, Golomb):
         return 0
-    return rice_parameter(k / n if code.p is None else code.p)
+    return _rice_parameter(k / n if code.p is None else code.p)
 
 
 def _part(

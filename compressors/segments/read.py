@@ -174,20 +174,7 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
         else:
             values = empty_floats(one.entries)
             where = values.ctypes.data + 4 * (np.cumsum(one.counts) - one.counts)
-            factors = part.factors(one.counts) if part.plan.scheme.factor else None
-            if not streams.decode_segments(
-                *_stream(payload),
-                one.counts,
-                one.bit_offsets,
-                None,
-                where,
-                one.numbers,
-                part.form,
-                part.alphabet,
-                factors,
-                True,
-                *part.symbols,
-            ):
+            if not _decode_symbols(payload, part, one, None, where):
                 return None
         if one.positions is None:
             place = np.arange(one.entries)
@@ -208,12 +195,19 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
     return Decoded(layout.names, layout.shapes, *joined)
 
 
-def _stream(payload: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """A payload as ``decode_segments`` takes it: its bytes, and what follows its whole words."""
+def _decode_symbols(
+    payload: bytes, part: Part, one: Headers, positions: np.ndarray | None, where: np.ndarray
+) -> bool:
+    """Puts values at the addresses ``where``; False for one not finite, or an unknown symbol."""
     stream = np.frombuffer(payload, np.uint8)
-    left, tail = stream.size % 8, np.zeros(3, np.uint64)
+    left, tail = stream.size % 8, np.zeros(3, np.uint64)  # what follows the whole words
     tail.view(np.uint8)[:left] = stream[stream.size - left :]
-    return stream, tail
+    fine: bool = streams.decode_segments(
+        stream, tail, one.counts, one.bit_offsets, positions, where, one.numbers, part.form,
+        part.alphabet, part.plan.scheme.factors(one.counts), None if part.shared else True,
+        *part.symbols,
+    )  # fmt: skip
+    return fine
 
 
 def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str, Tensor] | None:
@@ -221,17 +215,11 @@ def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str,
 
     None where a symbol is none of the method's, or a value is not finite.
     """
-    stream, tail = _stream(payload)
     update: dict[str, Tensor] = {}
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else empty_floats)(part.total)
         where = flat.ctypes.data + part.segment_bytes
-        factors = part.factors(one.counts) if part.plan.scheme.factor else None
-        fine = streams.decode_segments(
-            stream, tail, one.counts, one.bit_offsets, one.positions, where, one.numbers, part.form,
-            part.alphabet, factors, None if part.shared else True, *part.symbols,
-        )  # fmt: skip
-        if not fine:
+        if not _decode_symbols(payload, part, one, one.positions, where):
             return None
         update |= split_vector(flat, part.cuts)
     return {name: update[name] for name in layout.names} if len(walked) > 1 else update

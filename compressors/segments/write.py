@@ -171,7 +171,6 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             bit_offsets,
             books,
         )
-        factors = part.factors(choice.counts) if part.plan.scheme.factor else None
         fine = part.shared or stream.encode_segments(
             words,
             choice.table,
@@ -185,7 +184,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             choice.numbers,
             choice.decoded,
             part.form,
-            factors,
+            part.plan.scheme.factors(choice.counts),
             *part.symbols,
         )
         if not fine:

@@ -29,20 +29,15 @@ from compressors.whole.memory import nest, unnest
 
 
 @dataclass(frozen=True)
-class PerTensor:
-    """Each tensor by itself.
+class Lift:
+    """A compressor that hands what it is given to a codec, and has no memory."""
 
-        x_hat_t = C(x_t) for every tensor t
-
-    With ``topk`` a local threshold (Aji & Heafield 2017, section 4; SBC).
-    """
-
-    codec_id: ClassVar[str] = "per_tensor"
+    codec_id: ClassVar[str]
     keeps: ClassVar[tuple[str, ...] | None] = ()
     codec: VectorCodec
 
     def __post_init__(self) -> None:
-        check_codec("per_tensor", self.codec)
+        check_codec(self.codec_id, self.codec)
 
     @property
     def needs_seed(self) -> bool:
@@ -52,6 +47,22 @@ class PerTensor:
     def init(self, template: Tensors) -> State:
         """No memory."""
         return {}
+
+    def bound_on(self, d: int) -> Bound:
+        """The codec's, for the ``d`` entries that it is given."""
+        return bound(self.codec, d)
+
+
+@dataclass(frozen=True)
+class PerTensor(Lift):
+    """Each tensor by itself.
+
+        x_hat_t = C(x_t) for every tensor t
+
+    With ``topk`` a local threshold (Aji & Heafield 2017, section 4; SBC).
+    """
+
+    codec_id: ClassVar[str] = "per_tensor"
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; tensor i uses the seed derived with its ordinal."""
@@ -67,13 +78,9 @@ class PerTensor:
         codec = self.codec
         return read_each(bits, template, lambda i, x: codec.read(bits, x, tensor_seed(seed, i)))
 
-    def bound_on(self, d: int) -> Bound:
-        """The codec's, for one tensor."""
-        return bound(self.codec, d)
-
 
 @dataclass(frozen=True)
-class Flat:
+class Flat(Lift):
     """The whole update as one vector.
 
         (x_hat_1, ..., x_hat_T) = C((x_1, ..., x_T)) of T tensors
@@ -82,20 +89,6 @@ class Flat:
     """
 
     codec_id: ClassVar[str] = "flat"
-    keeps: ClassVar[tuple[str, ...] | None] = ()
-    codec: VectorCodec
-
-    def __post_init__(self) -> None:
-        check_codec("flat", self.codec)
-
-    @property
-    def needs_seed(self) -> bool:
-        """As the codec."""
-        return self.codec.needs_seed
-
-    def init(self, template: Tensors) -> State:
-        """No memory."""
-        return {}
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         if not update:
@@ -126,10 +119,6 @@ class Flat:
             bits.sent |= counts(bits.places.numpy(), template)
         parts = joined.split([x.numel() for x in template.values()])
         return {n: part.view(x.shape) for (n, x), part in zip(template.items(), parts, strict=True)}
-
-    def bound_on(self, d: int) -> Bound:
-        """The codec's, for an update of ``d`` entries."""
-        return bound(self.codec, d)
 
 
 def counts(places: np.ndarray, template: Tensors) -> dict[str, int]:

@@ -67,6 +67,11 @@ class Entries:
         """Their programs."""
         return programs_of(self.capacities, self.flat.device, ENTRIES)
 
+    def arguments(self, layout: Programs) -> tuple[Tensor, ...]:
+        """A kernel's ``segment, first, counts, origins, starts, chosen, flat``."""
+        tables = (self.counts, self.origins, self.starts, self.positions, self.flat)
+        return *layout.tables[:2], *tables
+
 
 @dataclass(frozen=True, eq=False)
 class Buckets:

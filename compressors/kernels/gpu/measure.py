@@ -71,12 +71,7 @@ def measure(
     launch(
         _measure,
         layout.blocks,
-        *layout.tables[:2],
-        entries.counts,
-        entries.origins,
-        entries.starts,
-        entries.positions,
-        entries.flat,
+        *entries.arguments(layout),
         sums if centers is None else centers,
         peaks,
         edges,
