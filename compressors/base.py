@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from operator import index
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -180,6 +180,28 @@ class Compressor(Protocol):
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """The update that ``write`` wrote, shaped like ``template`` (values unread)."""
         ...
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A compressor whose memory is added to its next update.
+
+    Attributes:
+        held: under what name its memory has the tensors that are added (``residual`` of ``ef``).
+    """
+
+    held: ClassVar[str]
+
+
+@runtime_checkable
+class ForServer(Protocol):
+    """A compressor whose messages are no updates yet.
+
+    Attributes:
+        server: the strategy that alone makes updates of them.
+    """
+
+    server: ClassVar[str]
 
 
 def derive(seed: int, *path: int | str) -> int:

@@ -11,7 +11,6 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED, check_rising, unsigned
 from compressors.errors import PayloadError
-from compressors.kernels import elias
 from compressors.kernels import elias as kernel
 from compressors.parts import code_dtype
 
@@ -101,37 +100,23 @@ class _Elias:
 
     def position_bits(self, indices: np.ndarray, n: int) -> int:
         check_rising(indices, n)
-        return self._tables.bits(elias.count_gaps(indices))
+        return self._tables.bits(kernel.count_lengths(indices, True))
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Writes every index exactly."""
-        out.reserve(self.position_bits(indices, n))
-        heads, widths, _, shift = self._tables
-        out.position = elias.encode_gaps(indices, out.words, out.position, heads, widths, shift)
+        check_rising(indices, n)
+        self._write(indices, True, out)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
         """The ``k`` indices; ``PayloadError`` where the code runs past the end or past n."""
         bits.need(k)  # the shortest code takes one bit
-        indices = np.empty(k, np.int64)
-        if k:
-            _, widths, lengths, shift = self._tables
-            position = elias.decode_gaps(
-                bits.words, bits.position, bits.end, n, indices, lengths, widths, shift
-            )
-            bits.position = _checked(position, f"past entry {n - 1}")
-        return indices
+        return self._read(bits, n, True, np.empty(k, np.int64), f"past entry {n - 1}")
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol + 1; nothing for an alphabet of one."""
-        if alphabet == 1:
-            return
-        numbers = unsigned(codes)
-        out.reserve(self._tables.bits(elias.count_symbols(numbers)))
-        heads, widths, _, shift = self._tables
-        out.position = elias.encode_elias_symbols(
-            numbers, out.words, out.position, heads, widths, shift
-        )
+        if alphabet > 1:
+            self._write(unsigned(codes), None, out)
 
     def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
         """``PayloadError`` where a symbol is outside the alphabet."""
@@ -140,19 +125,30 @@ class _Elias:
             return torch.zeros(k, dtype=dtype, device="cpu")
         bits.need(k)
         numbers = np.empty(k, UNSIGNED[dtype])
-        if k:
-            _, widths, lengths, shift = self._tables
-            position = elias.decode_elias_symbols(
-                bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
-            )
-            bits.position = _checked(position, f"outside an alphabet of {alphabet}")
+        self._read(bits, alphabet, None, numbers, f"outside an alphabet of {alphabet}")
         return torch.from_numpy(numbers).view(dtype)
 
+    def _write(self, items: np.ndarray, gaps: bool | None, out: BitWriter) -> None:
+        """Writes sorted positions, by their ``gaps``, or symbols."""
+        out.reserve(self._tables.bits(kernel.count_lengths(items, gaps)))
+        heads, widths, _, shift = self._tables
+        out.position = kernel.encode_items(
+            items, gaps, out.words, out.position, heads, widths, shift
+        )
 
-def _checked(position: int, reason: str) -> int:
-    if position < 0:
-        raise PayloadError(f"Elias codes run past the payload's end or {reason}")
-    return position
+    def _read(
+        self, bits: BitReader, limit: int, gaps: bool | None, items: np.ndarray, reason: str
+    ) -> np.ndarray:
+        """Fills ``items``, all below ``limit``, with what ``_write`` wrote."""
+        if items.size:
+            _, widths, lengths, shift = self._tables
+            position = kernel.decode_items(
+                bits.words, bits.position, bits.end, limit, gaps, items, lengths, widths, shift
+            )
+            if position < 0:
+                raise PayloadError(f"Elias codes run past the payload's end or {reason}")
+            bits.position = position
+        return items
 
 
 @dataclass(frozen=True)

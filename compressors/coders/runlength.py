@@ -1,7 +1,8 @@
 """Run-length coding of positions (a bitmap's runs) and of symbols."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -65,16 +66,9 @@ class RunLength:
         one = bool(bits.uint(1))
 
         def decode(indices: np.ndarray) -> int:
-            position = runlength.decode_runs(
-                bits.words, bits.position, bits.end, n, k, one, indices
-            )
-            return _checked(position, f"{k} sent entries of {n}")
+            return runlength.decode_runs(bits.words, bits.position, bits.end, n, k, one, indices)
 
-        if k > bits.end - bits.position:  # few bits may rightly mean many entries
-            decode(np.empty(0, np.int64))
-        indices = np.empty(k, np.int64)
-        bits.position = decode(indices)
-        return indices
+        return _filled(bits, k, np.int64, decode, f"{k} sent entries of {n}")
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes the pairs; nothing for an alphabet of one."""
@@ -91,26 +85,30 @@ class RunLength:
             return torch.zeros(k, dtype=dtype, device="cpu")
 
         def decode(numbers: np.ndarray) -> int:
-            position = runlength.decode_run_pairs(
+            return runlength.decode_run_pairs(
                 bits.words, bits.position, bits.end, k, alphabet, _width(alphabet), numbers
             )
-            return _checked(position, f"{k} symbols of an alphabet of {alphabet}")
 
-        if k > bits.end - bits.position:
-            decode(np.empty(0, UNSIGNED[dtype]))
-        numbers = np.empty(k, UNSIGNED[dtype])
-        bits.position = decode(numbers)
-        return torch.from_numpy(numbers).view(dtype)
+        what = f"{k} symbols of an alphabet of {alphabet}"
+        return torch.from_numpy(_filled(bits, k, UNSIGNED[dtype], decode, what)).view(dtype)
 
 
 def _width(alphabet: int) -> int:
     return (alphabet - 1).bit_length()
 
 
-def _checked(position: int, what: str) -> int:
-    if position < 0:
-        raise PayloadError(f"runs run past the payload's end or past {what}")
-    return position
+def _filled(
+    bits: BitReader, k: int, dtype: Any, decode: Callable[[np.ndarray], int], what: str
+) -> np.ndarray:
+    """``k`` numbers as ``decode`` reads them: a dry run first, where few bits mean many of them."""
+    numbers = np.empty(0, dtype)
+    if k <= bits.end - bits.position or decode(numbers) >= 0:
+        numbers = np.empty(k, dtype)
+        position = decode(numbers)
+        if position >= 0:
+            bits.position = position
+            return numbers
+    raise PayloadError(f"runs run past the payload's end or past {what}")
 
 
 def runs_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -47,8 +47,8 @@ class Diana(Remembering):
     """
 
     codec_id: ClassVar[str] = "diana"
-    server: ClassVar[str] = "diana"  # see compressors.whole.keepers
-    held: ClassVar[str] = "learned"  # see compressors.whole.feedback
+    server: ClassVar[str] = "diana"
+    held: ClassVar[str] = "learned"
     keeps: ClassVar[tuple[str, ...] | None] = ("learned", "inner")
     inner: Compressor
     alpha: float | None = None

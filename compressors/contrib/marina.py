@@ -53,7 +53,7 @@ class Marina:
     """
 
     codec_id: ClassVar[str] = "marina"
-    server: ClassVar[str] = "marina"  # see compressors.whole.keepers
+    server: ClassVar[str] = "marina"
     keeps: ClassVar[tuple[str, ...] | None] = (BEFORE,)
     inner: Compressor
     p: float

@@ -64,9 +64,8 @@ class OneBit(BasePart):
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The mean of each value's column and side."""
-        codes, side = symbols.codes, symbols.side
-        (high, low), spread = side.levels.unbind(1), columns.per_value
-        return torch.where(codes.bool(), spread(low, side.counts), spread(high, side.counts))
+        high, low = symbols.side.levels.repeat_interleave(symbols.side.counts, 0).unbind(1)
+        return torch.where(symbols.codes.bool(), low, high)
 
     def bound_on(self, k: int) -> Bound:
         """At least 1 / k, and one over the longest column."""

@@ -96,7 +96,7 @@ class PermK:
     """
 
     codec_id: ClassVar[str] = "permk"
-    server: ClassVar[str] = "permk"  # see compressors.whole.keepers
+    server: ClassVar[str] = "permk"
     keeps: ClassVar[tuple[str, ...] | None] = (TURN,)
     needs_seed: ClassVar[bool] = False
     clients: int

@@ -14,6 +14,7 @@ from compressors.kernels.pack import peek, put
 
 _0 = np.uint64(0)
 _1 = np.uint64(1)
+_63 = np.uint64(63)
 _64 = np.uint64(64)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _52 = np.uint64(52)  # a window's first 12 bits decide the length of what follows
@@ -88,73 +89,46 @@ def _next_code(words, position, end, lengths, widths, shift):
 
 
 @njit(cache=True, nogil=True)
-def count_gaps(indices):
-    """How many gaps between sorted ``indices`` have each length in bits: int64 (64,)."""
+def count_lengths(items, gaps):
+    """How many of the numbers have each length in bits: int64 (64,).
+
+    The numbers of sorted positions are their gaps, of which the first counts from -1; ``gaps`` is
+    anything. Those of symbols count from -1, each of them; ``gaps`` is None.
+    """
     counts = np.zeros(64, np.int64)
     previous = np.int64(-1)
-    for i in range(indices.size):
-        counts[bit_length(np.uint64(indices[i] - previous))] += 1
-        previous = indices[i]
+    for i in range(items.size):
+        counts[bit_length(np.uint64(np.int64(items[i]) - previous))] += 1
+        if gaps is not None:
+            previous = np.int64(items[i])
     return counts
 
 
 @njit(cache=True, nogil=True)
-def count_symbols(codes):
-    """How many of ``codes + 1`` have each length in bits: int64 (64,)."""
-    counts = np.zeros(64, np.int64)
-    for i in range(codes.size):
-        counts[bit_length(np.uint64(codes[i]) + _1)] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def encode_gaps(indices, words, position, heads, widths, shift):
-    """Writes the gaps between sorted ``indices`` (the first counts from -1); the bit after."""
+def encode_items(items, gaps, words, position, heads, widths, shift):
+    """Writes the numbers of ``items`` (see ``count_lengths``); the bit after the last."""
     previous = np.int64(-1)
-    for i in range(indices.size):
-        gap = np.uint64(indices[i] - previous)
-        previous = indices[i]
-        position = _put_code(words, position, gap, heads, widths, shift)
+    for i in range(items.size):
+        number = np.uint64(np.int64(items[i]) - previous)
+        if gaps is not None:
+            previous = np.int64(items[i])
+        position = _put_code(words, position, number, heads, widths, shift)
     return position
 
 
 @njit(cache=True, nogil=True)
-def encode_elias_symbols(codes, words, position, heads, widths, shift):
-    """Writes ``codes + 1`` (unsigned integers); returns the bit after the last."""
-    for i in range(codes.size):
-        value = np.uint64(codes[i]) + _1
-        position = _put_code(words, position, value, heads, widths, shift)
-    return position
-
-
-@njit(cache=True, nogil=True)
-def decode_gaps(words, position, end, n, indices, lengths, widths, shift):
-    """Fills ``indices``; the bit after the last, or -1 behind ``end`` or from index n on."""
-    index = np.int64(-1)
-    for i in range(indices.size):
-        gap, position = _next_code(words, position, end, lengths, widths, shift)
-        if gap == _0 or gap >= np.uint64(n - index):
+def decode_items(words, position, end, limit, gaps, items, lengths, widths, shift):
+    """Fills ``items``; the bit after the last, or -1 behind ``end`` or from ``limit`` on."""
+    previous = np.int64(-1)
+    for i in range(items.size):
+        number, position = _next_code(words, position, end, lengths, widths, shift)
+        if number == _0 or number >= np.uint64(limit - previous):
             return np.int64(-1)
-        index += np.int64(gap)
-        indices[i] = index
+        item = previous + np.int64(number)
+        items[i] = item
+        if gaps is not None:
+            previous = item
     return position
-
-
-@njit(cache=True, nogil=True)
-def decode_elias_symbols(words, position, end, alphabet, codes, lengths, widths, shift):
-    """Fills ``codes``; the bit after the last, or -1 behind ``end`` or outside the alphabet."""
-    limit = np.uint64(alphabet)
-    for i in range(codes.size):
-        value, position = _next_code(words, position, end, lengths, widths, shift)
-        if value == _0 or value > limit:
-            return np.int64(-1)
-        codes[i] = value - _1
-    return position
-
-
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-_63 = np.uint64(63)
 
 
 @njit(cache=True, nogil=True)
@@ -163,7 +137,7 @@ def elias_bits(codes, widths):
     total, previous = np.int64(0), np.int64(-1)
     for i in range(codes.size):
         if codes[i]:
-            level = (np.uint64(codes[i]) + _ONE) >> _ONE
+            level = (np.uint64(codes[i]) + _1) >> _1
             total += widths[bit_length(np.uint64(i - previous))] + 1 + widths[bit_length(level)]
             previous = i
     return total + widths[bit_length(np.uint64(codes.size - previous))]
@@ -178,8 +152,8 @@ def encode_elias(codes, words, position, heads, widths, shift):
             code = np.uint64(codes[i])
             gap = np.uint64(i - previous)
             position = _put_code(words, position, gap, heads, widths, shift)
-            put(words, position, code & _ONE, 1)
-            level = (code + _ONE) >> _ONE
+            put(words, position, code & _1, 1)
+            level = (code + _1) >> _1
             position = _put_code(words, position + 1, level, heads, widths, shift)
             previous = i
     gap = np.uint64(codes.size - previous)
@@ -193,7 +167,7 @@ def decode_elias(words, position, end, alphabet, codes, lengths, widths, shift):
     index = np.int64(-1)
     while True:
         gap, position = _next_code(words, position, end, lengths, widths, shift)
-        if gap == _ZERO or gap > np.uint64(codes.size - index):
+        if gap == _0 or gap > np.uint64(codes.size - index):
             return np.int64(-1)
         index += np.int64(gap)
         if index == codes.size:
@@ -202,9 +176,9 @@ def decode_elias(words, position, end, alphabet, codes, lengths, widths, shift):
             return np.int64(-1)
         minus = peek(words, position) >> _63
         level, position = _next_code(words, position + 1, end, lengths, widths, shift)
-        if level == _ZERO or level > np.uint64(alphabet):
+        if level == _0 or level > np.uint64(alphabet):
             return np.int64(-1)
-        code = (level << _ONE) - minus
+        code = (level << _1) - minus
         if code >= np.uint64(alphabet):
             return np.int64(-1)
         codes[index] = code

@@ -43,8 +43,3 @@ def two_means(values: Tensor, counts: Tensor) -> Tensor:
     """
     means = sign.sign_means(values.detach().contiguous().numpy(), counts.numpy())
     return torch.from_numpy(means)
-
-
-def per_value(levels: Tensor, counts: Tensor) -> Tensor:
-    """Each column's level (c,), once for each of its values: (k,)."""
-    return levels.repeat_interleave(counts)

@@ -121,7 +121,7 @@ class SharedMagnitude(BasePart):
         if side.counts is None:
             low, high = levels
             return with_signs(torch.where((codes & 1).bool(), high, low), codes >> 1)
-        return with_signs(columns.per_value(levels, side.counts), codes)
+        return with_signs(levels.repeat_interleave(side.counts), codes)
 
     def bound_on(self, k: int) -> Bound:
         """1 / k for means; none for minima."""

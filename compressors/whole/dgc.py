@@ -67,7 +67,7 @@ class DGC:
     """
 
     codec_id: ClassVar[str] = "dgc"
-    held: ClassVar[str] = "velocity"  # see compressors.whole.feedback
+    held: ClassVar[str] = "velocity"
     keeps: ClassVar[tuple[str, ...] | None] = ("momentum", "velocity", "messages")
     p: float
     warmup: int = 4

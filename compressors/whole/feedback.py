@@ -7,12 +7,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, empty_like
+from compressors.base import Compressor, Holding, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
@@ -22,6 +22,15 @@ from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import InParts
 from compressors.whole.memory import added, check_sums, nest, recall, unnest
+
+
+@runtime_checkable
+class PartlyHeld(Protocol):
+    """A compressor whose memory takes back a part of what a message carried, not all of it."""
+
+    def steps(self, template: Tensors) -> dict[str, float]:
+        """The part of each tensor."""
+        ...
 
 
 class Remembering(ABC):
@@ -100,7 +109,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     """
 
     codec_id: ClassVar[str] = "ef"
-    held: ClassVar[str] = "residual"  # see compressors.whole.feedback
+    held: ClassVar[str] = "residual"
     keeps: ClassVar[tuple[str, ...] | None] = ("residual", "inner")
     inner: Compressor
     decay: float = 1.0
@@ -164,8 +173,8 @@ class EF21(Remembering):
     """
 
     codec_id: ClassVar[str] = "ef21"
-    server: ClassVar[str] = "ef21"  # see compressors.whole.keepers
-    held: ClassVar[str] = "shift"  # see compressors.whole.feedback
+    server: ClassVar[str] = "ef21"
+    held: ClassVar[str] = "shift"
     keeps: ClassVar[tuple[str, ...] | None] = ("shift", "inner")
     inner: Compressor
 
@@ -258,8 +267,8 @@ def leaves_out(compressor: Compressor) -> bool:
     """
     if isinstance(compressor, InParts):
         return any(leaves_out(inner) for inner in compressor.by_key.values())
-    without_decay = _kind(compressor) == "residual" and getattr(compressor, "decay", 1.0) == 1
-    return not without_decay and bound(compressor, _MANY).omega != 0
+    decays = isinstance(compressor, ErrorFeedback) and compressor.decay != 1
+    return (decays or _kind(compressor) != "residual") and bound(compressor, _MANY).omega != 0
 
 
 def take_back(
@@ -268,8 +277,7 @@ def take_back(
     """The memory as if the message had held nothing, and what no memory takes back.
 
     ``ef`` and ``dgc`` add what they hold to the next update; the tensors of any other method are
-    lost with their message. A class says by ``held`` under which name its memory has the tensors
-    that are added (``residual`` of ``ef``), and by ``steps`` what part of them, if not all.
+    lost with their message (``Holding``, ``PartlyHeld``).
 
     Args:
         compressor: made the message.
@@ -295,12 +303,12 @@ def take_back(
     kind = _kind(compressor)
     if kind is None:
         return state, dict(carried)
-    held, steps = unnest(kind, state), getattr(compressor, "steps", None)
-    parts = steps(carried) if callable(steps) else dict.fromkeys(carried, 1.0)
+    held, parts = unnest(kind, state), dict.fromkeys(carried, 1.0)
+    if isinstance(compressor, PartlyHeld):
+        parts = compressor.steps(carried)
     back = {name: held[name] + parts[name] * x for name, x in carried.items()}
     return state | nest(kind, back), {}
 
 
 def _kind(compressor: Compressor) -> str | None:
-    kind = getattr(compressor, "held", None)
-    return kind if isinstance(kind, str) else None
+    return compressor.held if isinstance(compressor, Holding) else None

@@ -55,7 +55,7 @@ class Fragments(InParts):
     """
 
     codec_id: ClassVar[str] = "fragments"
-    keeps: ClassVar[tuple[str, ...]] = (NEXT_FRAGMENT,)  # see compressors.whole.keepers
+    keeps: ClassVar[tuple[str, ...]] = (NEXT_FRAGMENT,)
     inner: Compressor
     count: int
     order: str = STRIDE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from compressors.base import Compressor, State
+from compressors.base import Compressor, ForServer, Holding, State
 from compressors.errors import UpdateError
 from compressors.grammar import name_of, short_text
 from compressors.whole.lift import InParts
@@ -26,22 +26,19 @@ def parts_of(thing: Any) -> Iterator[Any]:
 def needs_server(thing: Any) -> str:
     """The strategy that alone can use the messages of a compressor; empty where any can.
 
-    A class whose messages are not updates says by ``server`` which strategy makes updates of them.
-
     Example:
         >>> from compressors import parse
         >>> needs_server(parse("by_name('w', ef21(cnat), '*', raw)")), needs_server(parse("cnat"))
         ('ef21', '')
     """
-    return next((part.server for part in parts_of(thing) if hasattr(part, "server")), "")
+    return next((part.server for part in parts_of(thing) if isinstance(part, ForServer)), "")
 
 
 def check_keeps_nothing(name: str, inner: Any) -> None:
     """Refuses the inner compressor of ``name`` that has a memory or a server of its own.
 
     With two memories what is not sent is kept, and sent, twice. What a server adds up must reach
-    the server as it was sent. A class with a memory says so by ``held``
-    (``compressors.whole.feedback``).
+    the server as it was sent.
 
     Raises:
         ValueError: a part has one or the other; the message names the part.
@@ -54,9 +51,9 @@ def check_keeps_nothing(name: str, inner: Any) -> None:
     """
     for part in parts_of(inner):
         reason = ""
-        if isinstance(getattr(part, "held", None), str):
+        if isinstance(part, Holding):
             reason = "which has a memory of its own"
-        elif hasattr(part, "server"):
+        elif isinstance(part, ForServer):
             reason = f"whose messages only the server of strategy {part.server} understands"
         if reason:
             refused = f"{name} around {short_text(part)}, {reason}"
@@ -79,9 +76,8 @@ def check_whose(compressor: Compressor, state: State) -> None:
         compressors.errors.UpdateError: the memory holds residual, per_tensor keeps nothing: it \
 belongs to another method
     """
-    keeps = getattr(compressor, "keeps", None)
     if isinstance(compressor, InParts):
-        _check(compressor, (*compressor.by_key, *(keeps or ())), state)
+        _check(compressor, (*compressor.by_key, *(compressor.keeps or ())), state)
         for key, part in compressor.by_key.items():
             check_whose(part, unnest(key, state))
         return

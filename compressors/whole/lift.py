@@ -133,6 +133,8 @@ class InParts:
     Its memory holds that of each part under the part's key.
     """
 
+    keeps: ClassVar[tuple[str, ...] | None] = None
+
     @property
     def by_key(self) -> dict[str, Compressor]:
         """The parts' compressors, by their keys in the memory: 0, 1, ... in order."""
@@ -160,7 +162,6 @@ class ByName(InParts):
     """
 
     codec_id: ClassVar[str] = "by_name"
-    keeps: ClassVar[tuple[str, ...] | None] = None
     rules: tuple[tuple[str, Compressor], ...]
 
     def __post_init__(self) -> None:

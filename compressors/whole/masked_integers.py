@@ -68,8 +68,8 @@ class MaskedIntegers:
     """
 
     codec_id: ClassVar[str] = "secagg"
-    server: ClassVar[str] = "secagg"  # see compressors.whole.keepers
-    keeps: ClassVar[tuple[str, ...]] = (MASK,)  # see compressors.whole.keepers
+    server: ClassVar[str] = "secagg"
+    keeps: ClassVar[tuple[str, ...]] = (MASK,)
     needs_seed: ClassVar[bool] = False
     bits: int
     clip: float
