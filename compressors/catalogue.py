@@ -33,12 +33,12 @@ _EVERY = (
     # published methods, as sums of parts; at p = 1 positions would be bits for nothing
     Row("sbc", "method", "sbc(p) = ef(one_sided(p) | mean | golomb, mask=true); p = 1: raw",
         "Sparse Binary Compression", f"{SBC}, Algorithm 2", "sbc(0.01)",
-        differs="exactly k entries, of ties the first; Golomb's parameter from the k "
-                "/ n that is sent"),
+        differs="exactly k entries, of ties the first; Golomb's parameter from the k / n that is "
+                "sent"),
     Row("gradient_dropping", "method", "published:gradient_dropping", "Gradient dropping",
         f"{DROP}, Algorithm 1", "gradient_dropping(0.01)",
-        differs="a threshold per tensor, the paper's is global (scope=model); exactly "
-                "k entries, not a sampled threshold; Golomb codes"),
+        differs="a threshold per tensor, the paper's is global (scope=model); exactly k entries, "
+                "not a sampled threshold; Golomb codes"),
     Row("ef_sign", "method", "ef_sign() = ef(l1_sign)",
         "Scaled signs with error feedback (EF-signSGD)", "Karimireddy et al. 2019, Algorithm 1",
         "ef_sign()"),
@@ -52,12 +52,10 @@ _EVERY = (
     # In the paper the client trains the masked entries alone; here the mask is put on the finished
     # update, which is the same for one local step and differs for several. Its low-rank
     # structure (one factor random, the other trained) lives in training too and is left out.
-    Row("structured_mask", "method",
-        "structured_mask(p) = randk(p, false) | float32; p = 1: raw",
+    Row("structured_mask", "method", "structured_mask(p) = randk(p, false) | float32; p = 1: raw",
         "Structured update: a random mask", f"{KONECNY}, section 2", "structured_mask(0.1)",
-        differs="the mask is put on the finished update, the paper trains the masked "
-                "entries alone (the same for one step); without its low-rank "
-                "structure"),
+        differs="the mask is put on the finished update, the paper trains the masked entries "
+                "alone (the same for one step); without its low-rank structure"),
     Row("sketched", "method",
         "sketched(p, bits=2) = rotate(randk(p) | minmax(bits)); p = 1: rotate(minmax(bits))",
         "Sketched update: rotated, subsampled, quantized", f"{KONECNY}, section 3",
@@ -66,10 +64,9 @@ _EVERY = (
     # unscaled, the residual would grow without end from k = levels**2 entries on. 7 levels and
     # the sign fill 4 bits.
     Row("q_sparse", "method",
-        "q_sparse(p, levels=7) = ef(topk(p) | shrink(dither(levels)) | golomb); "
-        "p = 1: ef(shrink(dither(levels)))",
-        "Qsparse-local-SGD: top-k, then QSGD", "Basu et al. 2019, section 3",
-        "q_sparse(0.05, 7)",
+        "q_sparse(p, levels=7) = ef(topk(p) | shrink(dither(levels)) | golomb); p = 1: "
+        "ef(shrink(dither(levels)))", "Qsparse-local-SGD: top-k, then QSGD",
+        "Basu et al. 2019, section 3", "q_sparse(0.05, 7)",
         differs="always over 1 + omega, the paper where the noise exceeds the signal",
         contrib=True),
     # The paper does not say whether Tables 2 and 3 were trained with a memory; top-k does not
@@ -80,13 +77,13 @@ _EVERY = (
     Row("lowrank", "compressor", "whole.lowrank:LowRank",
         "Matrices as two thin factors, warm started", f"{POWERSGD}, Algorithm 1", "lowrank(2)",
         portable=False,
-        differs="the factors of one sender, the paper averages P before it is made "
-                "orthonormal; each matrix is normalised by itself"),
+        differs="the factors of one sender, the paper averages P before it is made orthonormal; "
+                "each matrix is normalised by itself"),
     Row("dgc", "compressor", "whole.dgc:DGC",
         "DGC: top-k of momentum residuals; needs clients without momentum and n = 1",
         "Lin et al. 2018, section 3", "dgc(0.01)",
-        differs="exactly k entries, not a sampled threshold; stages count messages, "
-                "the paper's are epochs; Golomb codes"),
+        differs="exactly k entries, not a sampled threshold; stages count messages, the paper's "
+                "are epochs; Golomb codes"),
     Row("rotate", "codec", "whole.rotate:Rotate", "A random Hadamard rotation before another codec",
         f"{KONECNY}, section 3", "rotate(randk(0.25) | minmax(4))"),
     # whole compressors
@@ -176,8 +173,7 @@ _EVERY = (
         "onebit", contrib=True),
     Row("magnitude", "quantizer", "quantize.magnitudes:SharedMagnitude",
         "The sign and a shared magnitude after dropping, 1 or 2 bits; ef around min grows slowly",
-        f"{DROP}, section 5.4",
-        "topk(0.1) | magnitude(min, 2) | golomb"),
+        f"{DROP}, section 5.4", "topk(0.1) | magnitude(min, 2) | golomb"),
     Row("ternary", "quantizer", "quantize.magnitudes:ternary",
         "The sign and the mean magnitude of the kept entries", "Sattler et al. 2020",
         "topk(0.1) | ternary() | golomb"),
@@ -251,16 +247,16 @@ _EVERY = (
         "ef(sketchml(0.3, 16, 4))"),
     # as DeepReduce sets it up: without the grouped MinMaxSketch, "as it has only minor effects"
     Row("skcompress", "method",
-        "skcompress(p, buckets=128) = ef(topk(p) | sketch(buckets) | delta_huffman | huffman); "
-        "p = 1: ef(nonzero | sketch(buckets) | delta_huffman | huffman)",
+        "skcompress(p, buckets=128) = ef(topk(p) | sketch(buckets) | delta_huffman | huffman); p "
+        "= 1: ef(nonzero | sketch(buckets) | delta_huffman | huffman)",
         "SKCompress: quantile buckets and delta keys by Huffman",
         f"Jiang et al. 2020; {DEEPREDUCE}, section 6.3", "skcompress(0.1, 16)",
         differs="as DeepReduce sets it up: without the grouped MinMaxSketch"),
     Row("deepreduce", "method", "published:deepreduce",
         "DeepReduce: a coder for indices, a coder for values", f"{DEEPREDUCE}, Table 3",
         "deepreduce(0.1, bloom_p0, 'qsgd')",
-        differs="eight pieces of a curve, not the paper's count, which depends on "
-                "scale; bloom_naive is refused with its memory"),
+        differs="eight pieces of a curve, not the paper's count, which depends on scale; "
+                "bloom_naive is refused with its memory"),
     # methods that are not of the five papers, most of them newer
     # DRIVE and EDEN rotate the whole update, flat(rotate(lloyd(1))); here each tensor by itself.
     # Several clients' mean wants the unbiased scale, ef the one of least error. EDEN's fractions of
@@ -271,29 +267,26 @@ _EVERY = (
     Row("eden", "method", "eden(bits=1, scale=unbiased) = rotate(lloyd(bits, scale))",
         "EDEN: rotated, the nearest level for normal values, a scale per block",
         f"{_EDEN}, Algorithm 1", "eden(2)",
-        differs="each tensor is rotated by itself, the paper rotates the whole "
-                "update; whole bits alone"),
+        differs="each tensor is rotated by itself, the paper rotates the whole update; whole bits "
+                "alone"),
     # of gradients, so temporal is 1 there; the majority vote is the strategy majority
     Row("signsgd", "method", "signsgd(step) = sign(step)",
         "signSGD: the sign of every entry; ef grows with larger updates",
         "Bernstein et al. 2018, Algorithm 1", "signsgd(0.01)",
-        differs="of updates, which are gradients where n is 1; the vote is strategy "
-                "majority"),
-    Row("fedpaq", "method", "published:fedpaq",
-        "FedPAQ: QSGD of the whole update, no memory", "Reisizadeh et al. 2020, Algorithm 1",
-        "fedpaq(7)"),
+        differs="of updates, which are gradients where n is 1; the vote is strategy majority"),
+    Row("fedpaq", "method", "published:fedpaq", "FedPAQ: QSGD of the whole update, no memory",
+        "Reisizadeh et al. 2020, Algorithm 1", "fedpaq(7)"),
     # 64 of 4,096 entries. The paper sends an index within a chunk in 12 bits, Golomb codes of gaps
     # take about 7.5 at this p. The decay stands for DiLoCo's outer momentum.
     Row("sparseloco", "method",
-        "sparseloco(p=0.015625, decay=0.95, chunk=4096) = "
-        "ef(chunk_topk(p, chunk) | bins(2) | golomb, decay)",
-        "SparseLoCo: top-k within chunks, 2 bits, a memory that fades",
+        "sparseloco(p=0.015625, decay=0.95, chunk=4096) = ef(chunk_topk(p, chunk) | bins(2) | "
+        "golomb, decay)", "SparseLoCo: top-k within chunks, 2 bits, a memory that fades",
         f"{_SPARSELOCO}, Algorithm 1", "sparseloco(0.05, 0.9)",
         differs="Golomb codes of gaps, the paper's indices are 12 bits within a chunk"),
     Row("cocktailsgd", "method", "contrib.subset:cocktailsgd",
         "CocktailSGD: drawn at random, then the largest, then 4 bits", f"{_COCKTAIL}, section 3",
-        "cocktailsgd(0.05, 0.25)",
-        differs="Golomb codes of positions among those that were drawn", contrib=True),
+        "cocktailsgd(0.05, 0.25)", differs="Golomb codes of positions among those that were drawn",
+        contrib=True),
     Row("demo", "method", "contrib.dct:demo",
         "DeMo: the largest cosine coefficients of a fading memory", f"{_DEMO}, Algorithm 1",
         "demo(0.1, 0.9, 8)", portable=False,
@@ -301,25 +294,25 @@ _EVERY = (
     Row("subset", "codec", "contrib.subset:Subset",
         "A random fraction of the entries before another codec", f"{_COCKTAIL}, section 3",
         "subset(0.3, topk(0.2) | float32 | golomb)", contrib=True),
-    Row("dct", "codec", "contrib.dct:Cosine",
-        "A cosine transform of tiles before another codec", f"{_DEMO}, section 3",
-        "dct(8, topk(0.2) | float32 | golomb)", portable=False, contrib=True),
+    Row("dct", "codec", "contrib.dct:Cosine", "A cosine transform of tiles before another codec",
+        f"{_DEMO}, section 3", "dct(8, topk(0.2) | float32 | golomb)", portable=False,
+        contrib=True),
     Row("chunk_topk", "sparsifier", "sparsify.chunks:ChunkTopK",
         "The fraction p of largest magnitude of every chunk", f"{_SPARSELOCO}; {_DEMO}",
         "chunk_topk(0.1, 64) | float32 | golomb"),
     Row("bins", "quantizer", "quantize.bins:Bins", "Even bins around the mean, and their means",
         _SPARSELOCO, "topk(0.3) | bins(2) | golomb"),
     Row("steps", "quantizer", "quantize.bins:Steps",
-        "The nearest whole number of steps, int4 or int8, a step per bucket",
-        _COCKTAIL, "steps(4, 64)"),
+        "The nearest whole number of steps, int4 or int8, a step per bucket", _COCKTAIL,
+        "steps(4, 64)"),
     Row("mx", "quantizer", "quantize.blockfloat:BlockFloat",
         "Floats of 4, 6 or 8 bits, a power of two per block (microscaling)",
         "Rouhani et al. 2023, section 2", "mx(e2m3)"),
     Row("fp8", "quantizer", "quantize.blockfloat:fp8",
         "FP8 (E4M3 or E5M2), a power of two per 32 values",
         "Micikevicius et al. 2022; Rouhani et al. 2023", "fp8(e5m2, nearest)"),
-    Row("fp4", "quantizer", "quantize.blockfloat:fp4",
-        "FP4 (E2M1), a power of two per 32 values", "Rouhani et al. 2023", "fp4(nearest)"),
+    Row("fp4", "quantizer", "quantize.blockfloat:fp4", "FP4 (E2M1), a power of two per 32 values",
+        "Rouhani et al. 2023", "fp4(nearest)"),
     Row("fp4_e3m0", "quantizer", "quantize.blockfloat:fp4_e3m0",
         "FP4 (E3M0), a sign times a power of two, a scale per 32 values",
         "Douillard et al. 2025, section 2.4", "fp4_e3m0(nearest)"),
@@ -328,8 +321,7 @@ _EVERY = (
         "Shlezinger et al. 2021, section III", "lattice(2) | huffman"),
     Row("uveqfed", "method", "uveqfed(bits=2) = lattice(bits) | ans",
         "UVeQFed: a dithered lattice, entropy-coded", "Shlezinger et al. 2021, section III",
-        "uveqfed(3)",
-        differs="each tensor by itself; symbols by range ANS"),
+        "uveqfed(3)", differs="each tensor by itself; symbols by range ANS"),
     Row("exponents", "symbols", "coders.exponents:Exponents",
         "Lossless floats: exponents by range ANS, the rest as it is",
         "Johnson 2022 (DietGPU); Hershcovitch et al. 2024", "float32 | exponents"),
@@ -342,8 +334,8 @@ _EVERY = (
     Row("marina", "compressor", "contrib.marina:Marina",
         "MARINA: dense, or how the gradient changed; strategy marina computes both",
         "Gorbunov et al. 2021, Algorithm 1", "marina(cnat, 0.1)",
-        differs="gradients of a batch, in dense rounds too, where the paper takes all "
-                "samples or a large batch", contrib=True),
+        differs="gradients of a batch, in dense rounds too, where the paper takes all samples or "
+                "a large batch", contrib=True),
     Row("permk", "compressor", "contrib.permk:PermK",
         "Perm-K: clients share out the entries by the order that strategy permk deals",
         "Szlendak et al. 2021, Definition 2", "permk(4)", contrib=True),
@@ -363,15 +355,14 @@ _EVERY = (
         f"{_FEDSCALAR}, Algorithm 1", "flat(projections(4))"),
     Row("fedscalar", "method", "fedscalar(k=1) = flat(projections(k))",
         "FedScalar: one number for the whole update, and a seed", f"{_FEDSCALAR}, Algorithm 1",
-        "fedscalar()",
-        differs="the server's step is the strategy's, not the paper's own"),
+        "fedscalar()", differs="the server's step is the strategy's, not the paper's own"),
     # momentum and the memory of what was not taken are the strategy's
     Row("fetchsgd", "method",
         "fetchsgd(p, rows=5, columns=1000) = flat(count_sketch(p, rows, columns))",
         "FetchSGD: a count sketch of the update, which strategy fetchsgd adds up",
         "Rothchild et al. 2020, Algorithm 1", "fetchsgd(0.05, 5, 60)",
-        differs="momentum and the memory of what was not taken are strategy "
-                "fetchsgd's", contrib=True),
+        differs="momentum and the memory of what was not taken are strategy fetchsgd's",
+        contrib=True),
     Row("elias_gaps", "symbols", "coders.elias:EliasGaps",
         "QSGD's own format: gaps, signs and levels in Elias codes",
         "Alistarh et al. 2017, section 3.2", "qsgd(3) | elias_gaps"),
