@@ -137,17 +137,12 @@ def _named(tensors: Any, what: str, error: type[ValueError]) -> Mapping[str, Any
     for name in tensors:
         if not isinstance(name, str):
             raise error(f"{what}: the name {shown(name)} is {_kind(name)}: names are texts")
-    named = _by_plain_names(tensors)
+    if all(type(name) is str for name in tensors):
+        return tensors
+    named = {plain_text(name): x for name, x in tensors.items()}  # a subclass may print otherwise
     if len(named) != len(tensors):
         raise error(f"{what}: two names are the same text")
     return named
-
-
-def _by_plain_names(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``tensors`` with texts in the place of texts of a subclass, which may print otherwise."""
-    if all(type(name) is str for name in tensors):
-        return tensors
-    return {plain_text(name): x for name, x in tensors.items()}
 
 
 def _kind(thing: Any) -> str:

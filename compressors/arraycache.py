@@ -1,6 +1,6 @@
 """Arrays that are computed once and kept for the next message, up to so many bytes together."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
@@ -70,17 +70,21 @@ def _make_room(cache: dict[Hashable, tuple[Any, int]], capacity: int) -> None:
         held -= size
 
 
+def _leaves(thing: Any) -> Iterator[Any]:
+    """What is in a thing's tuples, dicts and dataclasses."""
+    if isinstance(thing, tuple | dict):
+        for part in thing.values() if isinstance(thing, dict) else thing:
+            yield from _leaves(part)
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            yield from _leaves(getattr(thing, field.name))
+    else:
+        yield thing
+
+
 def on_gpu(thing: Any) -> bool:
     """Whether a tensor in a thing lies in a GPU's memory."""
-    if isinstance(thing, Tensor):
-        return thing.is_cuda
-    if isinstance(thing, tuple):
-        return any(map(on_gpu, thing))
-    if isinstance(thing, dict):
-        return on_gpu(tuple(thing.values()))
-    if is_dataclass(thing):
-        return any(on_gpu(getattr(thing, field.name)) for field in fields(thing))
-    return False
+    return any(isinstance(leaf, Tensor) and leaf.is_cuda for leaf in _leaves(thing))
 
 
 def bytes_of(thing: Any) -> int:
@@ -90,12 +94,7 @@ def bytes_of(thing: Any) -> int:
         >>> bytes_of((np.zeros(3), (1, 2)))
         40
     """
-    if isinstance(thing, np.ndarray | Tensor):
-        return thing.nbytes
-    if isinstance(thing, tuple):
-        return sum(map(bytes_of, thing))
-    if isinstance(thing, dict):
-        return bytes_of(tuple(thing.values()))
-    if is_dataclass(thing):
-        return sum(bytes_of(getattr(thing, field.name)) for field in fields(thing))
-    return 8 if isinstance(thing, int) else 0
+    return sum(
+        leaf.nbytes if isinstance(leaf, np.ndarray | Tensor) else 8 * isinstance(leaf, int)
+        for leaf in _leaves(thing)
+    )

@@ -78,7 +78,6 @@ class Auto:
         return _NUMBER_BITS + min(written_bits(code, indices, n) for code in CANDIDATES)
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         if indices.size == 0:
             return indices
         bits = [written_bits(code, indices, n) for code in CANDIDATES]

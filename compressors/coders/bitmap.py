@@ -29,7 +29,6 @@ class Bitmap:
         return n if indices.size else 0
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size:
             out.reserve(n)

@@ -92,7 +92,6 @@ class Context:
     needs_seed: ClassVar[bool] = False
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         k = indices.size
         widths = _widths(n, k)

@@ -38,7 +38,6 @@ class DeltaHuffman:
     needs_seed: ClassVar[bool] = False
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size == 0:
             return indices

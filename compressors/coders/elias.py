@@ -103,7 +103,6 @@ class _Elias:
         return self._tables.bits(kernel.count_lengths(indices, True))
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         self._write(indices, True, out)
         return indices

@@ -34,7 +34,6 @@ class Exponents:
     needs_seed: ClassVar[bool] = False
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         if alphabet != IEEE:
             Ans().write_symbols(codes, alphabet, out)
             return
@@ -45,7 +44,6 @@ class Exponents:
         out.uints(fractions, 24)
 
     def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
-        """The ``k`` symbols."""
         if alphabet != IEEE:
             return Ans().read_symbols(bits, k, alphabet)
         middle = Ans().read_symbols(bits, k, 256).numpy().astype(np.uint32)

@@ -67,7 +67,6 @@ class Fixed:
         return indices.size * (n - 1).bit_length()
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         if indices.size:
             out.uints(indices.view(np.uint64), (n - 1).bit_length())
         return indices
@@ -79,7 +78,6 @@ class Fixed:
         return check_sorted(bits.uints(k, (n - 1).bit_length()).view(np.int64), n)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol in the same width."""
         if alphabet == 1:
             return  # there is nothing to say
         numbers = unsigned(codes)
@@ -132,7 +130,6 @@ class Raw32:
         return 32 * indices.size
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         if n > 1 << 32:
             raise UpdateError(f"raw32: a tensor of {n} entries has positions of more than 32 bits")
         out.float32s(indices.astype(np.uint32).view(np.float32))

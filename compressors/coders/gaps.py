@@ -101,7 +101,6 @@ class Delta16:
         return 16 * indices.size + (n - 1).bit_length() * int(bitmap.count_escapes(indices))
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         out.reserve(self.position_bits(indices, n))
         width = (n - 1).bit_length()

@@ -140,7 +140,6 @@ class Golomb:
         )
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         k = indices.size
         if k == 0:

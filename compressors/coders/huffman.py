@@ -165,7 +165,6 @@ class Huffman:
     needs_seed: ClassVar[bool] = False
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         write_huffman_numbers(unsigned(codes), alphabet, out)
 
     def read_symbols(self, bits: BitReader, k: int, alphabet: int) -> Tensor:
@@ -173,7 +172,6 @@ class Huffman:
         return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet)
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         gaps.write_gaps(indices, n, out, write_huffman_numbers)
         return indices
 
@@ -248,7 +246,6 @@ class IndexHuffman:
     needs_seed: ClassVar[bool] = False
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         if indices.size:
             width, code = _code(n)
             big = np.ascontiguousarray(indices.astype(">u8")).view(np.uint8).reshape(-1, 8)

@@ -62,7 +62,6 @@ class Ans:
     needs_seed: ClassVar[bool] = False
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         numbers = unsigned(codes)
         if alphabet == 1 or numbers.size == 0:
             return
@@ -90,7 +89,6 @@ class Ans:
         return number_codes(numbers, alphabet)
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         gaps.write_gaps(indices, n, out, write_rans_numbers)
         return indices
 

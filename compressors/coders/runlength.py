@@ -50,7 +50,6 @@ class RunLength:
         return 1 + int(runlength.run_bits(runlength.bitmap_runs(indices))) if indices.size else 0
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
-        """Writes every index exactly."""
         check_rising(indices, n)
         if indices.size:
             runs = runlength.bitmap_runs(indices)
@@ -145,7 +144,6 @@ class RunLengthHuffman:
     codec_id: ClassVar[str] = "rlh"
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         numbers = unsigned(codes)
         if alphabet == 1 or numbers.size == 0:
             return

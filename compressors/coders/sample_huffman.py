@@ -74,7 +74,6 @@ class SampleHuffman:
         check_whole("sh: sample", self.sample, 1, (1 << 31) - 1)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         numbers = unsigned(codes)
         if alphabet > 1 and numbers.size:
             code = PrefixCode.best(*smoothed(numbers, alphabet, self.sample))
@@ -136,7 +135,6 @@ class SparseHuffman:
         check_flags("shs", fit=self.fit)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         numbers = unsigned(codes)
         if alphabet == 1 or numbers.size == 0:
             return

@@ -22,7 +22,6 @@ class _Packed(ABC):
     """The symbols' bytes, little end first, in as few as the alphabet needs, and packed."""
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
-        """Writes every symbol exactly."""
         numbers = unsigned(codes)
         if alphabet == 1 or numbers.size == 0:
             return

@@ -65,7 +65,6 @@ class Cosine(Transform):
 
     @property
     def needs_seed(self) -> bool:
-        """As the codec."""
         return self.codec.needs_seed
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:

@@ -35,7 +35,6 @@ class Dryden(BasePart, Fraction):
     codec_id: ClassVar[str] = "dryden"
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
         entries = x.detach().numpy()
         above, below = (nominal_count(self.p, n) for n in signs(entries))
         sides = select.both_sides(entries, above, below)

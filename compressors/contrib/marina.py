@@ -66,7 +66,6 @@ class Marina:
 
     @property
     def needs_seed(self) -> bool:
-        """As the inner compressor."""
         return self.inner.needs_seed
 
     def init(self, template: Tensors) -> State:

@@ -59,7 +59,6 @@ class _Part:
         return torch.from_numpy(places)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; the values of ``x`` do not matter."""
         return self.places(x.numel(), seed), float(self.parts)
 
 

@@ -58,10 +58,3 @@ def nearest(x, edges, levels, codes):
         both += size * levels[level]
         square += levels[level] * levels[level]
     return energy, both, square
-
-
-@njit(cache=True, nogil=True)
-def looked_up(codes, table, values):
-    """Fills ``values`` with the entries of ``table`` (256,) at the codes (uint8)."""
-    for i in range(codes.size):
-        values[i] = table[codes[i]]

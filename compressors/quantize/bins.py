@@ -83,7 +83,6 @@ class Bins(BasePart):
             return alphabet, bits.float32s(alphabet)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The mean of each value's bin."""
         codes, _, means = symbols
         if means is None:
             return fresh(0, torch.float32)

@@ -67,11 +67,9 @@ class Then:
         return self.second.quantize(between, place, out, tensor_seed(seed, _SECOND))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, object]:
-        """As ``second``."""
         return self.second.read_side(bits, place)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """As ``second``."""
         return self.second.dequantize(symbols, place, tensor_seed(seed, _SECOND))
 
     def bound_on(self, k: int) -> Bound:

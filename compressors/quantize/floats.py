@@ -27,11 +27,9 @@ class Float32(BasePart):
         return Symbols(values.contiguous().view(torch.int32), IEEE)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
-        """Nothing to read."""
         return IEEE, None
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The values, bit for bit."""
         return symbols.codes.view(torch.float32)
 
     def bound_on(self, k: int) -> Bound:
@@ -52,7 +50,6 @@ class _Short(BasePart):
         return Symbols(short.view(torch.int16).to(torch.int32) & 0xFFFF, 1 << 16)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
-        """Nothing to read."""
         return 1 << 16, None
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:

@@ -76,7 +76,6 @@ class MinMax(BasePart):
             return 1 << self.bits, bits.float32s(2)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The levels, rounded to float32."""
         codes, alphabet, ends = symbols
         if ends is None:
             return fresh(0, torch.float32)
@@ -138,11 +137,9 @@ class Codebook(BasePart):
         return Symbols(codes, 2 * half)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
-        """Nothing to read."""
         return 1 << self.bits, None
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The grid points, rounded to float32."""
         return _pick(_grid(self.bits, float(self.step)), symbols.codes)
 
     def bound_on(self, k: int) -> Bound:

@@ -12,6 +12,7 @@ from compressors.bounds import Bound, contraction, neither
 from compressors.kernels import centroids as kernel
 from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes
+from compressors.kernels.rounding import pick
 from compressors.parts import BasePart, Place, Symbols
 from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
@@ -107,7 +108,7 @@ class Lloyd(BasePart):
         values = np.empty(flat.size, np.float32)
         for size, scale in zip(block_sizes(flat.size), scales, strict=True):
             table[: levels.size] = np.clip(levels * np.float64(scale), -_LARGEST, _LARGEST)
-            kernel.looked_up(flat[start : start + size], table, values[start : start + size])
+            pick(table, flat[start : start + size], values[start : start + size])
             start += size
         return torch.from_numpy(values)
 

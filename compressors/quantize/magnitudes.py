@@ -113,7 +113,6 @@ class SharedMagnitude(BasePart):
         return self._alphabet, _Shared(torch.from_numpy(levels), counts)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """Plus or minus the magnitudes."""
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)

@@ -47,7 +47,6 @@ class Mean(BasePart):
             return 1, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The mean, once for each entry."""
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)

@@ -115,7 +115,6 @@ class Natural(BasePart):
         return Symbols(torch.from_numpy(target).view(code_dtype(alphabet)), alphabet)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
-        """Nothing to read."""
         return 1 << self.bits, None
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:

@@ -47,24 +47,19 @@ class Shrink:
 
     @property
     def needs_seed(self) -> bool:
-        """As the inner quantizer."""
         return self.inner.needs_seed
 
     @property
     def one_sign(self) -> bool:
-        """As the inner quantizer."""
         return self.inner.one_sign
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
-        """The inner quantizer's symbols and side information."""
         return self.inner.quantize(values, place, out, seed)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, object]:
-        """As the inner quantizer."""
         return self.inner.read_side(bits, place)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The inner quantizer's values over 1 + omega."""
         values = self.inner.dequantize(symbols, place, seed)
         factor = torch.tensor(self.factor(place.k), dtype=torch.float32, device=values.device)
         return values * factor

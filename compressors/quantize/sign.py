@@ -84,11 +84,9 @@ class Sign(BasePart):
         return Symbols(sign_codes_with_coins(values, seed), 2)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
-        """Nothing to read."""
         return 2, None
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """Plus or minus the magnitude."""
         magnitude = torch.tensor(self.magnitude, dtype=torch.float32, device=symbols.codes.device)
         return with_signs(magnitude, symbols.codes)
 
@@ -134,7 +132,6 @@ class ScaledSign(BasePart):
             return 2, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """Plus or minus the mean magnitude."""
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)

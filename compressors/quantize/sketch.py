@@ -87,7 +87,6 @@ class Sketch(BasePart):
             return count, torch.from_numpy(bits.float32s(count))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """The mean of each value's bucket."""
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)

@@ -83,7 +83,6 @@ class TernGrad(BasePart):
             return _ALPHABET, bits.float32s(1)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        """0, -s or +s."""
         codes, _, scale = symbols
         return values_of(codes, scale, max(1, codes.numel()), 1, False)
 

@@ -47,7 +47,6 @@ class Blocks:
 
     @property
     def unit(self) -> int:
-        """``b``."""
         return self.b
 
     def count(self, n: int) -> int:

@@ -63,7 +63,6 @@ class ChunkTopK(BasePart):
         return full * nominal_count(self.p, self.size) + nominal_count(self.p, remainder)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
         counts = chunk_counts(self.p, self.size, x.numel())
         positions = np.empty(int(counts.sum()), np.int64)
         size = min(self.size, max(1, x.numel()))

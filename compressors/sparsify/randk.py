@@ -57,7 +57,6 @@ class RandK(Drawn, Fraction):
         return drawn(n, self.count(n), seed)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; the values of ``x`` do not matter."""
         n = x.numel()
         scale = n / self.count(n) if self.scaled and n else 1.0
         return self.places(n, seed), scale
@@ -106,7 +105,6 @@ class Bernoulli(Drawn):
         return torch.from_numpy(sample.up_to(n, self._below - 1, seed))
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; the values of ``x`` do not matter."""
         return self.places(x.numel(), seed), _WORDS / self._below if self.scaled else 1.0
 
     def kept_of(self, d: int) -> Sparsity:

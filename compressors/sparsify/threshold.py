@@ -60,7 +60,6 @@ class Threshold(BasePart):
         return 0
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, self.t), 1.0
 
     def kept_of(self, d: int) -> Sparsity:
@@ -87,7 +86,6 @@ class Nonzero(BasePart):
         return 0
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, 0.0), 1.0
 
     def kept_of(self, d: int) -> Sparsity:

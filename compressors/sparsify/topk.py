@@ -108,7 +108,6 @@ class OneSided(BasePart, Fraction):
     one_sign: ClassVar[bool] = True
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
-        """See ``Sparsifier.select``; needs no seed."""
         k = self.count(x.numel())
         return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
 

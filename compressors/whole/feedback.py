@@ -42,7 +42,6 @@ class Remembering(ABC):
 
     @property
     def needs_seed(self) -> bool:
-        """As the inner compressor."""
         return self.inner.needs_seed
 
     def init(self, template: Tensors) -> State:
@@ -59,7 +58,6 @@ class Remembering(ABC):
         return sent, nest(self.held, after) | nest("inner", inner)
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        """What was sent, memory and all."""
         return self.inner.read(bits, template, seed)
 
     @abstractmethod

@@ -68,7 +68,6 @@ class Fragments(InParts):
 
     @property
     def needs_seed(self) -> bool:
-        """As the inner compressor."""
         return self.inner.needs_seed
 
     @property

@@ -41,11 +41,9 @@ class Lift:
 
     @property
     def needs_seed(self) -> bool:
-        """As the codec."""
         return self.codec.needs_seed
 
     def init(self, template: Tensors) -> State:
-        """No memory."""
         return {}
 
     def bound_on(self, d: int) -> Bound:
@@ -186,7 +184,6 @@ class ByName(InParts):
 
     @property
     def needs_seed(self) -> bool:
-        """Whether any rule's compressor does."""
         return any(compressor.needs_seed for _, compressor in self.rules)
 
     def init(self, template: Tensors) -> State:

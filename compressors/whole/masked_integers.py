@@ -161,7 +161,6 @@ class MaskedIntegers:
         return sent, {}
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        """See ``Compressor.read``."""
         message = self.read_integers(bits, template)
         return self.mean_of_sum(message.integers, 1, template, message.round_seed)
 

@@ -25,7 +25,6 @@ class Raw:
     needs_seed: ClassVar[bool] = False
 
     def init(self, template: Tensors) -> State:
-        """No memory."""
         return {}
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:

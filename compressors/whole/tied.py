@@ -57,7 +57,6 @@ class Tied:
 
     @property
     def needs_seed(self) -> bool:
-        """As the inner compressor."""
         return self.inner.needs_seed
 
     def init(self, template: Tensors) -> State:
