@@ -108,7 +108,11 @@ class Measured(Protocol):
 
 
 class BasePart:
-    """A sparsifier or a quantizer of any sign and of single entries, read without the seed."""
+    """A sparsifier or a quantizer of any sign and of single entries, read without the seed.
+
+    A quantizer of this package is asked for one value or more: of none, no side information and no
+    symbols travel.
+    """
 
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False

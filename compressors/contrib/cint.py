@@ -43,8 +43,6 @@ class RandomInteger(BasePart):
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Whole numbers from the least one, or IEEE bits; which, is the side information."""
-        if values.numel() == 0:
-            return Symbols(fresh(0, torch.uint8), 1)
         values = values.contiguous()
         near = fresh(values.numel(), torch.float32)
         kernel.round_integers(values.numpy(), *key(seed), near.numpy())
@@ -63,8 +61,6 @@ class RandomInteger(BasePart):
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
         """The alphabet, and the least number or None for IEEE bits."""
-        if place.k == 0:
-            return 1, None
         with bits.span("side"):
             if bits.uint(1):
                 return IEEE, None
@@ -78,8 +74,6 @@ class RandomInteger(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The whole numbers, exact in float32."""
         codes, _, least = symbols
-        if codes.numel() == 0:
-            return fresh(0, torch.float32)
         if least is None:
             return codes.view(torch.float32)
         values = fresh(codes.numel(), torch.float32)

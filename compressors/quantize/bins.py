@@ -11,7 +11,6 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction
 from compressors.kernels import bins as kernel
 from compressors.parts import BasePart, Place, Symbols
-from compressors.quantize.levels import fresh
 from compressors.settings import check_number, check_whole, plain
 
 
@@ -61,8 +60,6 @@ class Bins(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The bin of each value; the bins' means are the side information."""
         alphabet = 1 << self.bits
-        if values.numel() == 0:
-            return Symbols(fresh(0, torch.uint8), alphabet)
         x = values.detach().contiguous().numpy()
         center, deviation = kernel.moments(x)
         codes = np.empty(x.size, np.uint8)
@@ -74,18 +71,13 @@ class Bins(BasePart):
             out.float32s(means)
         return Symbols(torch.from_numpy(codes), alphabet, means)
 
-    def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray | None]:
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The means (2**bits,)."""
-        alphabet = 1 << self.bits
-        if place.k == 0:
-            return alphabet, None
         with bits.span("side"):
-            return alphabet, bits.float32s(alphabet)
+            return 1 << self.bits, bits.float32s(1 << self.bits)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, _, means = symbols
-        if means is None:
-            return fresh(0, torch.float32)
         return torch.from_numpy(means[codes.numpy()])
 
     def bound_on(self, k: int) -> Bound:
@@ -161,8 +153,6 @@ class Steps(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Steps times whole number, a float32 product."""
         codes, _, scales = symbols
-        if codes.numel() == 0:
-            return fresh(0, torch.float32)
         levels = codes.numpy().astype(np.float32) - np.float32(self._half)
         each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
         with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards

@@ -20,7 +20,6 @@ from compressors.kernels import blockfloat as kernel
 from compressors.kernels.dither import look_up_buckets
 from compressors.kernels.noise import key
 from compressors.parts import BasePart, Place, Symbols
-from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
 
@@ -127,8 +126,6 @@ class BlockFloat(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Scale times number, a float32 product without rounding."""
         codes, _, scales = symbols
-        if codes.numel() == 0:
-            return fresh(0, torch.float32)
         values = np.empty(codes.numel(), np.float32)
         look_up_buckets(_numbers(self.format), codes.numpy(), scales, self.block, values)
         return torch.from_numpy(values)

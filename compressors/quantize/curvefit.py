@@ -14,7 +14,6 @@ from compressors.errors import PayloadError
 from compressors.grammar import shown
 from compressors.kernels import curve as kernel
 from compressors.parts import BasePart, Place, Symbols, code_dtype
-from compressors.quantize.levels import fresh
 from compressors.settings import check_whole, plain
 
 _MOST = 1024  # pieces
@@ -78,8 +77,6 @@ class FitPoly(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The rank of each value; the pieces are the side information."""
         k = place.k
-        if k == 0:
-            return Symbols(fresh(0, torch.uint8), 1)
         codes, curve = value_ranks(values.detach().numpy())
         if not isinstance(self.segments, str):
             capacity = min(self.segments, k)
@@ -98,8 +95,6 @@ class FitPoly(BasePart):
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The starts (pieces,) and the coefficients of the pieces; the alphabet is k."""
         k = place.k
-        if k == 0:
-            return 1, None
         with bits.span("side"):
             pieces = bits.gamma()
             capacity = _MOST if isinstance(self.segments, str) else self.segments
@@ -116,8 +111,6 @@ class FitPoly(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The fitted curve at the ranks."""
         codes, k, side = symbols
-        if side is None:
-            return fresh(0, torch.float32)
         curve = torch.from_numpy(kernel.evaluate_curve(side[1], side[0], k, self.degree + 1))
         return curve[codes.long()]
 

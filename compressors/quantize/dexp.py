@@ -14,7 +14,6 @@ from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
 from compressors.parts import BasePart, Place, Symbols, code_dtype
 from compressors.quantize.curvefit import value_ranks
-from compressors.quantize.levels import fresh
 
 _FEW = 4  # values that are as short themselves as the parameters of a curve
 
@@ -51,8 +50,6 @@ class FitDExp(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Ranks and signs; the curve is the side information."""
         k = place.k
-        if k == 0:
-            return Symbols(fresh(0, torch.uint8), 1)
         plain = values.detach().numpy()
         codes, curve = value_ranks(np.abs(plain))
         codes = 2 * codes + (plain < 0)
@@ -66,8 +63,6 @@ class FitDExp(BasePart):
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """Four finite parameters, or at most four magnitudes; the alphabet is 2 k."""
         k = place.k
-        if k == 0:
-            return 1, None
         with bits.span("side"):
             side = bits.float32s(min(k, _FEW))
         if not np.isfinite(side).all():
@@ -77,8 +72,6 @@ class FitDExp(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """The curve at the ranks, with the signs; never beyond float32."""
         codes, alphabet, side = symbols
-        if side is None:
-            return fresh(0, torch.float32)
         curve = side.astype(np.float64)
         if alphabet > 2 * _FEW:
             curve = kernel.evaluate_exponentials(curve, alphabet // 2)

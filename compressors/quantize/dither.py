@@ -18,8 +18,8 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, compose_omegas, natural_omega, standard_omega, unbiased
 from compressors.grammar import shown, text
 from compressors.kernels.noise import words
-from compressors.parts import BasePart, Place, Symbols, code_dtype
-from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
+from compressors.parts import BasePart, Place, Symbols
+from compressors.quantize.levels import bucket_norms, level_codes, values_of
 from compressors.settings import check_one_of, check_whole, plain
 
 MOST_LEVELS = {"standard": 65535, "natural": 127}
@@ -101,8 +101,6 @@ class Dither(BasePart):
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbols of sign and level; a norm per bucket is the side information."""
-        if values.numel() == 0:
-            return Symbols(fresh(0, code_dtype(self.alphabet)), self.alphabet)
         values = values.contiguous()
         size = self._bucket(values.numel())
         norms = bucket_norms(values, str(self.norm), size)
@@ -117,9 +115,7 @@ class Dither(BasePart):
         return Symbols(codes, self.alphabet, sent)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
-        """The norms (buckets,) as a float32 array; None where nothing was sent."""
-        if place.k == 0:
-            return self.alphabet, None
+        """The norms (buckets,) as a float32 array."""
         count = -(-place.k // self._bucket(place.k))
         with bits.span("side"):
             if self.norm_code == "cnat":
@@ -135,7 +131,7 @@ class Dither(BasePart):
         )
 
     def _bucket(self, k: int) -> int:
-        return max(1, k) if self.bucket is None else self.bucket
+        return k if self.bucket is None else self.bucket
 
     def bound_on(self, k: int) -> Bound:
         """Theorem 7 or its standard twin, a bucket at a time; Theorem 5 for a compressed norm."""

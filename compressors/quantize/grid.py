@@ -56,8 +56,6 @@ class MinMax(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The level of each value; the extremes are the side information."""
         alphabet = 1 << self.bits
-        if values.numel() == 0:
-            return Symbols(fresh(0, code_dtype(alphabet)), alphabet)
         ends = np.array([float(end) for end in torch.aminmax(values)], np.float32) + 0.0
         low, high = (float(end) for end in ends)
         scale = (alphabet - 1) / (high - low) if high > low else 0.0
@@ -69,16 +67,12 @@ class MinMax(BasePart):
         return Symbols(codes, alphabet, ends)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
-        """The extremes as a float32 array (2,); None where nothing was sent."""
-        if place.k == 0:
-            return 1 << self.bits, None
+        """The extremes as a float32 array (2,)."""
         with bits.span("side"):
             return 1 << self.bits, bits.float32s(2)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, alphabet, ends = symbols
-        if ends is None:
-            return fresh(0, torch.float32)
         low, high = (float(end) for end in ends)
         if codes.numel() < alphabet:
             return _even(codes, alphabet - 1, low, high)

@@ -14,7 +14,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import lattice as kernel
 from compressors.kernels.noise import key
 from compressors.parts import BasePart, Place, Symbols, code_dtype
-from compressors.quantize.levels import bucket_norms, fresh
+from compressors.quantize.levels import bucket_norms
 from compressors.settings import check_number, plain
 
 _MOST = 1 << 31  # a coordinate is an int32
@@ -67,8 +67,6 @@ class Lattice(BasePart):
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """A pair's coordinates as two symbols; scale and largest symbol are the side."""
-        if values.numel() == 0:
-            return Symbols(fresh(0, code_dtype(1)), 1)
         x = values.detach().contiguous()
         size = np.float64(bucket_norms(x, "2", x.numel())[0]) / math.sqrt(x.numel())
         scale = np.float32(size) if size else np.float32(0)
@@ -84,9 +82,7 @@ class Lattice(BasePart):
         return Symbols(symbols, top + 1, scale)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
-        """The scale, a float32; None where nothing was sent."""
-        if place.k == 0:
-            return 1, None
+        """The scale, a float32."""
         with bits.span("side"):
             scale, top = bits.float32s(1)[0], bits.uint(32)
         if top >= _MOST or not 0 <= float(scale) < math.inf:

@@ -53,12 +53,8 @@ def level_codes(
     return codes
 
 
-def values_of(
-    codes: Tensor, norms: np.ndarray | None, size: int, levels: int, natural: bool
-) -> Tensor:
+def values_of(codes: Tensor, norms: np.ndarray, size: int, levels: int, natural: bool) -> Tensor:
     """The float32 values (k,) that symbols mean."""
-    if norms is None:
-        return fresh(0, torch.float32)
     values, table = fresh(codes.numel(), torch.float32), level_table(levels, natural)
     kernel.look_up_buckets(table, codes.numpy(), norms, size, values.numpy())
     return values

@@ -14,7 +14,6 @@ from compressors.kernels.centroids import LEVELS
 from compressors.kernels.hadamard import block_sizes
 from compressors.kernels.rounding import pick
 from compressors.parts import BasePart, Place, Symbols
-from compressors.quantize.levels import fresh
 from compressors.settings import check_one_of, check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
@@ -100,8 +99,6 @@ class Lloyd(BasePart):
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Scale times level, a float64 product rounded once."""
         codes, _, scales = symbols
-        if codes.numel() == 0:
-            return fresh(0, torch.float32)
         above = np.array(LEVELS[self.bits])
         levels = np.concatenate((-above[::-1], above))
         flat, start, table = codes.numpy(), 0, np.zeros(256, np.float32)

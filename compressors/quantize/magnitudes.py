@@ -80,8 +80,6 @@ class SharedMagnitude(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Signs, and with two bits the half as the lower bit; magnitudes as side information."""
         codes = sign_codes(values)
-        if place.k == 0:
-            return Symbols(codes, self._alphabet)
         if self.bits == 2:
             sizes = values.abs()
             median = torch.kthvalue(sizes, sizes.numel() // 2 + 1).values
@@ -103,10 +101,8 @@ class SharedMagnitude(BasePart):
             out.float32s(side.levels.numpy())
         return Symbols(codes, self._alphabet, side)
 
-    def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared | None]:
-        """The magnitudes, if there are values."""
-        if place.k == 0:
-            return self._alphabet, None
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared]:
+        """The magnitudes."""
         counts = None if self.bits == 2 else columns.lengths(place, self.value == "column")
         with bits.span("side"):
             levels = bits.float32s(2 if counts is None else counts.numel())
@@ -114,8 +110,6 @@ class SharedMagnitude(BasePart):
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, _, side = symbols
-        if side is None:
-            return torch.empty(0, dtype=torch.float32, device=codes.device)
         levels = side.levels
         if side.counts is None:
             low, high = levels

@@ -32,25 +32,19 @@ class Mean(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """One symbol for all; the mean is the side information."""
         codes = torch.zeros(values.numel(), dtype=torch.uint8, device=values.device)
-        if values.numel() == 0:
-            return Symbols(codes, 1)
         side = np.array([mean(values)], np.float32)
         with out.span("side"):
             out.float32s(side)
         return Symbols(codes, 1, torch.from_numpy(side)[0])
 
-    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
-        """The mean, if anything was sent."""
-        if place.k == 0:
-            return 1, None
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
+        """The mean."""
         with bits.span("side"):
             return 1, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        codes, _, side = symbols
-        if side is None:
-            return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return side.expand(codes.numel())
+        mean_of_all: Tensor = symbols.side
+        return mean_of_all.expand(symbols.codes.numel())
 
     def bound_on(self, k: int) -> Bound:
         """delta = 1 / k: values of one sign, so (sum v)^2 >= sum v^2."""

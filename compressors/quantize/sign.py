@@ -117,25 +117,18 @@ class ScaledSign(BasePart):
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs; the mean magnitude is the side information."""
-        if place.k == 0:
-            return Symbols(sign_codes(values), 2)
         side = np.array([mean(values.abs())], np.float32)
         with out.span("side"):
             out.float32s(side)
         return Symbols(sign_codes(values), 2, torch.from_numpy(side)[0])
 
-    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
-        """The mean magnitude, if there are values."""
-        if place.k == 0:
-            return 2, None
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
+        """The mean magnitude."""
         with bits.span("side"):
             return 2, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        codes, _, side = symbols
-        if side is None:
-            return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return with_signs(side, codes)
+        return with_signs(symbols.side, symbols.codes)
 
     def bound_on(self, k: int) -> Bound:
         """||v||_1^2 / (k ||v||_2^2), at least 1 / k (Karimireddy et al. 2019)."""

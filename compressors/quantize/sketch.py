@@ -51,8 +51,6 @@ class Sketch(BasePart):
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The numbers of the buckets; their means are the side information."""
-        if place.k == 0:
-            return Symbols(torch.zeros(0, dtype=torch.uint8, device=values.device), 1)
         ordered = torch.from_numpy(np.sort(values.detach().numpy()))  # ten times as fast as torch's
         below = int(torch.searchsorted(ordered, ordered.new_zeros(1)))
         low = max(round(self.buckets * below / place.k), int(below > 0))
@@ -74,10 +72,8 @@ class Sketch(BasePart):
     def _width(self) -> int:
         return (self.buckets - 1).bit_length()
 
-    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
-        """The means of the buckets, if there are values; their number is the alphabet."""
-        if place.k == 0:
-            return 1, None
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
+        """The means of the buckets; their number is the alphabet."""
         with bits.span("side"):
             count = bits.uint(self._width) + 1
             if count > min(self.buckets, place.k):
@@ -87,10 +83,8 @@ class Sketch(BasePart):
             return count, torch.from_numpy(bits.float32s(count))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
-        codes, _, side = symbols
-        if side is None:
-            return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return side[codes.int()]  # as they are, uint8 codes would be a mask
+        means: Tensor = symbols.side
+        return means[symbols.codes.int()]  # as they are, uint8 codes would be a mask
 
     def bound_on(self, k: int) -> Bound:
         """At least 1 / k: one entry may share its bucket with all others."""

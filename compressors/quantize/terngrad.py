@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither, unbiased
 from compressors.kernels import dither as kernel
 from compressors.parts import BasePart, Place, Symbols
-from compressors.quantize.levels import bucket_norms, fresh, level_codes, values_of
+from compressors.quantize.levels import bucket_norms, level_codes, values_of
 from compressors.settings import check_number, plain
 
 _ALPHABET = 3
@@ -59,8 +58,6 @@ class TernGrad(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbols 0, 1 and 2 for 0, -s and +s; s is the side information."""
         k = values.numel()
-        if k == 0:
-            return Symbols(fresh(0, torch.uint8), _ALPHABET)
         values = values.contiguous()
         scale = self.scale(values)
         with out.span("side"):
@@ -76,15 +73,13 @@ class TernGrad(BasePart):
         return largest
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
-        """s as a float32 array (1,); None where nothing was sent."""
-        if place.k == 0:
-            return _ALPHABET, None
+        """s as a float32 array (1,)."""
         with bits.span("side"):
             return _ALPHABET, bits.float32s(1)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, _, scale = symbols
-        return values_of(codes, scale, max(1, codes.numel()), 1, False)
+        return values_of(codes, scale, codes.numel(), 1, False)
 
     def bound_on(self, k: int) -> Bound:
         """(sqrt k - 1) / 2, the most of ||x||_inf ||x||_1 / ||x||^2 - 1; clipping is biased."""

@@ -23,7 +23,7 @@ from compressors.bounds import Bound, bound, compose, contraction, neither, spar
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
-from compressors.grammar import shown
+from compressors.grammar import is_foreign, shown
 from compressors.parts import (
     Lossy,
     Place,
@@ -42,6 +42,7 @@ from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK, one_sided_delta
 
 _SELECT, ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
+_NO_SYMBOLS = Symbols(torch.empty(0, dtype=torch.uint8, device="cpu"), 1)
 
 
 @dataclass(frozen=True)
@@ -155,18 +156,25 @@ class Pipeline:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
         rounding = tensor_seed(seed, ROUND)
-        with out.span("side"):  # a quantizer may open the span itself, the inner one counts
-            symbols = self.quantize.quantize(values, place, out, rounding)
+        symbols, decoded = _NO_SYMBOLS, values
+        if self._asks(place):
+            with out.span("side"):  # a quantizer may open the span itself, the inner one counts
+                symbols = self.quantize.quantize(values, place, out, rounding)
         if self._foreign:
             check_symbols(self.quantize, symbols, place.k)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
-        decoded = self.quantize.dequantize(symbols, place, rounding)
+        if self._asks(place):
+            decoded = self.quantize.dequantize(symbols, place, rounding)
         if self._foreign:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
             return SentTensor(decoded.view(x.shape), ALL, x.shape)
         return SentTensor(decoded, place.indices, x.shape)
+
+    def _asks(self, place: Place) -> bool:
+        """Whether the quantizer has a say: this package's have none where no value is sent."""
+        return place.k > 0 or is_foreign(self.quantize)
 
     def _choose(
         self, flat: Tensor, shape: torch.Size, out: BitWriter, seed: int
@@ -221,12 +229,16 @@ class Pipeline:
                 chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
             indices = _entries(chosen, unit, n)
         place = Place(indices, template.shape)
-        with bits.span("side"):
-            alphabet, side = self.quantize.read_side(bits, place)
+        alphabet, side = 1, None
+        if self._asks(place):
+            with bits.span("side"):
+                alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
             codes = self.symbols.read_symbols(bits, place.k, alphabet)
-        symbols = Symbols(codes, alphabet, side)
-        values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
+        values = torch.empty(0, dtype=torch.float32, device="cpu")
+        if self._asks(place):
+            symbols = Symbols(codes, alphabet, side)
+            values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         bits.places = place.indices
         if place.indices is None:
             return values.view(template.shape)

@@ -147,9 +147,9 @@ class SketchML:
         with out.span("header"):
             out.gamma(k + 1)
         values, place = flat[chosen], Place(None, torch.Size([k]))
-        symbols = Sketch(self.buckets).quantize(values, place, out, 0)
         if k == 0:
             return SentTensor(values, chosen, x.shape)
+        symbols = Sketch(self.buckets).quantize(values, place, out, 0)
         keys, codes = chosen.numpy(), symbols.codes.numpy().astype(np.int64)
         means = symbols.side.numpy()
         buckets = np.empty(k, np.int64)
@@ -189,10 +189,10 @@ class SketchML:
             k = bits.gamma() - 1
         if k > n:
             raise PayloadError(f"{k} values announced for a tensor of {n}")
-        _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
-        if side is None:
+        if k == 0:
             bits.places = torch.empty(0, dtype=torch.int64, device="cpu")
             return torch.zeros_like(template)
+        _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
         means, keys, values_of_groups, left = side.numpy(), [], [], k
         groups = self._groups(means)
         for group in groups:
