@@ -47,12 +47,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.contrib.rtopk import RTopK
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
     from compressors.grammar import text, to_json
-    from compressors.message import (
-        compress,
-        decompress,
-        explain,
-        receive,
-    )
+    from compressors.message import compress, decompress, explain, receive
     from compressors.parsing import (
         ef_sign,
         from_json,

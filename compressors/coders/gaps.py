@@ -61,10 +61,7 @@ def write_gaps(
 
 
 def read_gaps(
-    bits: BitReader,
-    n: int,
-    k: int,
-    read_classes: Callable[[BitReader, int, int], np.ndarray],
+    bits: BitReader, n: int, k: int, read_classes: Callable[[BitReader, int, int], np.ndarray]
 ) -> np.ndarray:
     """The ``k`` indices below ``n``; ``PayloadError`` where gaps run past n or the end."""
     if k == 0:

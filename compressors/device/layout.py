@@ -4,6 +4,7 @@ It follows from the sizes, so that it is made once for many messages.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from compressors.kernels.gpu.codes import Numbers
 from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.layout import Programs, programs_of, upload
 from compressors.quantize.levels import level_table
-from compressors.segments.layout import low_bits
 from compressors.segments.plan import Plan, Scheme
 
 _rice_parameter = lru_cache(maxsize=1 << 16)(rice_parameter)
@@ -209,7 +209,7 @@ def _room(plan: Plan, sizes: np.ndarray, entry_counts: np.ndarray, least: np.nda
     head = 2 * np.array([int(k + 1).bit_length() for k in entry_counts], np.int64)
     # The largest of the counts with the same low bits takes the most bits.
     before = np.concatenate([entry_counts[:, None] + 1, least], 1)
-    codes = np.tolist(entry_counts)
+    codes = np.zeros_like(entry_counts)
     for low in range(33):
         largest = np.minimum(before[:, low] - 1, entry_counts)
         exists = (largest > 0) & (least[:, low] <= largest)

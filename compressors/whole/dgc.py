@@ -11,15 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import (
-    Sent,
-    SentTensor,
-    State,
-    Tensors,
-    empty_like,
-    nominal_count,
-    read_each,
-)
+from compressors.base import Sent, SentTensor, State, Tensors, empty_like, nominal_count, read_each
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, with_memory
 from compressors.errors import UpdateError

@@ -173,15 +173,7 @@ def _tally(
 
 @jit
 def _share(
-    first_group,
-    left,
-    origin,
-    above,
-    ties,
-    place,
-    counts,
-    SIDES: constexpr,
-    LANES: constexpr,
+    first_group, left, origin, above, ties, place, counts, SIDES: constexpr, LANES: constexpr
 ):
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
