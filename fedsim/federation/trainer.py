@@ -37,8 +37,8 @@ from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, take, to_device
 from strategies import ClientEnd, GradientHook, TensorHook, TrainResult
 from strategies.algorithms.chain import flat_hooks
-from strategies.channel.client_end import LastModel, Line
-from strategies.channel.parts import PartsEnd
+from strategies.channel.client_end import LastModel
+from strategies.channel.parts import Line, PartsEnd
 from strategies.channel.relay import Means
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
@@ -264,11 +264,9 @@ class Trainer:
         return self.line_with(self.plan.method.compressor)
 
     def line_with(self, uplink: Compressor, before: Compressor | None = None) -> Line:
-        """The clients' end of the channel.
+        """The clients' end of the channel, of a client that encodes with ``uplink``.
 
-        Args:
-            uplink: how the client encodes its update.
-            before: how it encoded the last one; None: in the same way.
+        ``before``: how it encoded the last one; None: in the same way.
         """
         plan, initial, seed = self.plan, self.buffers.initial, self.config.seed
         template = plan.client.payload_template(self.template)
@@ -330,12 +328,8 @@ class Trainer:
     def numbers(self, client: int, batches: Tensor, first: int) -> Tensor:
         """What makes batches where the samples lie: int64 (n, B, 1 + M) on the host.
 
-        A row has the number of a sample, and M numbers of an ``Augmentation``.
-
-        Args:
-            client: its number.
-            batches: sample indices (n, B) of local iterations, on the host.
-            first: the number of the first one's iteration.
+        A row has the number of a sample, and M numbers of an ``Augmentation``. ``batches``: sample
+        indices (n, B) of local iterations from number ``first`` on, on the host.
         """
         rows = batches[..., None]
         draw = self.data.draw

@@ -41,8 +41,8 @@ from strategies.algorithms.secagg_protocol import (
 from strategies.algorithms.shamir import SHARE_BYTES
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel, book
-from strategies.channel.orders import Side, Stateless
-from strategies.channel.payload import KEYS, Settings
+from strategies.channel.orders import Side
+from strategies.channel.payload import KEYS
 from strategies.channel.replies import TooFewReplies
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
@@ -240,16 +240,12 @@ def answer_in(up: Uplink, keys: PublicKeys) -> bytes:
     return up.side_payloads[KEYS][-SHARE_BYTES * len(keys.clients) :]
 
 
-class KeyExchange(Stateless):
+class KeyExchange(Side):
     """Side payloads: the messages of secure aggregation but the masked integers.
 
-    It makes the messages of the clients before they train, and after all masked integers have
-    come, each of that client's secrets and of what the client was sent. A client's uploads are the
-    side payload of its reply. Without a reply they are booked as bits of a failed upload.
-
-    Args:
-        seed: of the run.
-        threshold: of ``SecAgg``.
+    It makes the messages of the clients before they train, and after all masked integers have come,
+    each of that client's secrets and of what the client was sent. A client's uploads are the side
+    payload of its reply. Without a reply they are booked as bits of a failed upload.
     """
 
     names: ClassVar[tuple[str, ...]] = (KEYS,)
@@ -274,9 +270,6 @@ class KeyExchange(Stateless):
             request = down.with_side_payload(KEYS, listed + received)
             requests[client] = replace(request, before=before)
         return requests
-
-    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
-        return up
 
     def close(self, traffic: RoundTraffic) -> None:
         """Survivors and their answers: round 3 of the protocol."""

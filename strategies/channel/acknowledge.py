@@ -142,11 +142,8 @@ def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
 def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) -> State:
     """The state that a client keeps of its answer to the message with these ``settings``.
 
-    Args:
-        payload: of the answer.
-        settings: of the message.
-        ack: of the answer before, by which it is kept how many updates were lost or went back.
-        keeps: whether the payload is kept, too.
+    ``ack``: of the answer before, by which it is kept how many updates were lost or went back;
+    ``keeps``: whether the payload is kept, too.
     """
     numbers = {ROUND_KEPT: settings["round"], CHANNEL_KEPT: settings.get(CHANNEL, 0)}
     if ack.lost:

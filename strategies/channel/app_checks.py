@@ -58,10 +58,7 @@ def check_record(setting: str, arrays: Any) -> None:
 def cure(error: Error, reason: str, at: str = "train") -> str:
     """What to write where a known mistake makes a client's error; empty where none is known.
 
-    Args:
-        error: as the client's reply has it.
-        reason: what it says, in one line.
-        at: which function of the app was called.
+    ``reason``: what the error says, in one line; ``at``: which function of the app was called.
     """
     if error.code == ErrorCode.MOD_FAILED_PRECONDITION:
         return " (the order that works is mods=[client_mod(...), MOD]: mods after it see arrays)"

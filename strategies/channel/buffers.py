@@ -14,6 +14,7 @@ from torch import Tensor
 
 from compressors import Raw, State, compress, decompress
 from compressors.whole.memory import nest, unnest
+from strategies.channel.orders import Side
 from strategies.channel.payload import BUFFERS, Settings
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers, mean, shares
 
@@ -22,7 +23,7 @@ BUFFERS_UP = "buffers-asked"
 
 
 @dataclass
-class Buffers:
+class Buffers(Side):
     """The server's buffers, and when they travel.
 
     Args:
@@ -71,9 +72,6 @@ class Buffers:
         senders = {client: up for client, up in traffic.uplinks.items() if up.statistics}
         if senders and self._asks:
             self.values = average_buffers(senders, self.weighting)
-
-    def again(self, down: Downlink) -> Downlink:
-        return down
 
     def gather(self, client: int, up: Uplink) -> None:
         """Keeps what came with an update of a server that does not wait, until ``mix``."""

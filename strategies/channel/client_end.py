@@ -12,7 +12,7 @@ compressor's memory is, so a client that fails keeps the memory that it had:
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
@@ -148,58 +148,6 @@ def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
         return packet, memory
 
 
-class Line(Protocol):
-    """A client's end of the channel, to a whole model or to one in parts.
-
-    Attributes:
-        uplink: how the client encodes its updates.
-        template: what travels: names, shapes and devices.
-    """
-
-    @property
-    def uplink(self) -> Compressor: ...
-
-    @property
-    def template(self) -> Mapping[str, Tensor]: ...
-
-    def decode(
-        self,
-        content: RecordDict,
-        memory: State | None,
-        samples: int = 1,
-        settings: Settings | None = None,
-    ) -> Delivery:
-        """Decodes a message to a client with this ``memory`` (None: its first message).
-
-        Args:
-            content: of the message.
-            memory: the client's.
-            samples: the client's number of training samples.
-            settings: of the message, where they were read before.
-        """
-        ...
-
-    def encode(
-        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> Encoding:
-        """The message that carries ``update``, and what the client remembers from now on.
-
-        Whoever drives the encoding makes the messages that it yields, those of several clients
-        together.
-        """
-        ...
-
-    def reply(
-        self,
-        content: RecordDict,
-        packet: Packet,
-        delivery: Delivery,
-        side_payloads: Mapping[str, bytes],
-    ) -> None:
-        """Puts the message into a reply's ``content``, with its ``side_payloads``."""
-        ...
-
-
 @dataclass(frozen=True)
 class ClientEnd:
     """The client's end of a compressed channel to the server.
@@ -246,6 +194,12 @@ class ClientEnd:
         """Decodes a message to a client with this ``memory`` (None: its first message).
 
         A memory of another server or run is not read: the message counts as the first, too.
+
+        Args:
+            content: of the message.
+            memory: the client's.
+            samples: the client's number of training samples.
+            settings: of the message, where they were read before.
 
         Raises ``NoBase`` where the message is an update of another model than the client holds: see
         ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;
@@ -323,7 +277,11 @@ class ClientEnd:
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
-        """The message that carries ``update``, and what the client remembers from now on."""
+        """The message that carries ``update``, and what the client remembers from now on.
+
+        Whoever drives the encoding makes the messages that it yields, those of several clients
+        together.
+        """
         before = delivery.ack.uplink or None
         seed = derive(self.seed, "uplink", client, int(delivery.settings[ROUND]))
         uplink = self.uplink

@@ -52,12 +52,9 @@ def _direction(downlink: Compressor, memory: State) -> State:
 
 
 def received(decoded: Callable[[Tensors], State], template: Tensors, version: int) -> State:
-    """A whole model with the direction.
+    """A whole model with the direction; ``decoded``: the tensors of a template that were sent.
 
-    Args:
-        decoded: the tensors of a template that were sent.
-        template: the model: names, shapes and devices.
-        version: of the model; before the first round the direction is zero, and was not sent.
+    Before the first round (``version`` 0) the direction is zero, and was not sent.
     """
     if version == 0:
         weights = decoded(template)

@@ -55,11 +55,7 @@ def split_updates(payload: bytes, count: int) -> list[bytes]:
 
 
 class Missed:
-    """The server's last updates, as many as may be shorter together than the model.
-
-    Args:
-        weights: the model, whose size in float32 is the limit.
-    """
+    """The server's last updates, as many as may be shorter together than the model in float32."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self.limit = sum(4 * x.numel() for x in weights.values())
@@ -162,13 +158,6 @@ class WholeModel:
 class Updates(WholeModel):
     """The global update, compressed, as all clients decode it.
 
-    Args:
-        downlink: the method.
-        weights: the initial model.
-        seed: for methods with random choices.
-        catch_up: whether a client that missed updates is sent these, where they are shorter.
-        ties: which arrays may be one (``payload.tied``); empty: none.
-
     Attributes:
         last: the last global update's message; None: the model was set, or has not moved.
     """
@@ -239,18 +228,18 @@ class Message:
 class Relayed(WholeModel):
     """The messages of which the server made its last update, to each client without its own.
 
-    Args:
-        weights: the initial model.
-        catch_up: whether a client that missed rounds is sent the messages of all of them, where
-            these are shorter than the model.
+    With ``catch_up`` a client that missed rounds is sent the messages of all of them, where these
+    are shorter than the model.
+
+    Attributes:
         by_samples: whether the mean is by samples, whose numbers then travel.
     """
 
     follows = True
     by_client = True
 
-    def __init__(self, weights: Weights, catch_up: bool, by_samples: bool) -> None:
-        self.catch_up, self.by_samples = catch_up, by_samples
+    def __init__(self, weights: Weights, catch_up: bool) -> None:
+        self.catch_up, self.by_samples = catch_up, False
         self._rounds: list[dict[int, Message]] = []  # by client: what made the last updates
         self._limit = sum(4 * x.numel() for x in weights.values())  # the model, as float32
 
@@ -328,10 +317,6 @@ class Differences(WholeModel):
 
     The part that a lossy method omits is in the next difference, so the copies are the downlink's
     memory. A residual of the method would count that part twice, so it is not kept.
-
-    Args:
-        downlink: the method.
-        seed: for methods with random choices.
     """
 
     follows = True
@@ -381,23 +366,18 @@ class Differences(WholeModel):
 
 
 def policy_of(
-    downlink: Compressor,
-    weights: Weights,
-    *,
-    seed: int = 0,
-    catch_up: bool = False,
-    ties: str = "",
-    by_samples: bool = False,
+    downlink: Compressor, weights: Weights, seed: int, catch_up: bool, ties: str
 ) -> WholeModel:
     """The policy of a downlink; the arguments are those of the policies.
 
     Example:
         >>> from compressors import sbc
-        >>> [type(policy_of(down, {})).__name__ for down in (Raw(), sbc(0.1), Relay())]
+        >>> downlinks = Raw(), sbc(0.1), Relay()
+        >>> [type(policy_of(down, {}, 0, False, "")).__name__ for down in downlinks]
         ['WholeModel', 'Updates', 'Relayed']
     """
     if isinstance(downlink, Raw):
         return WholeModel()
     if isinstance(downlink, Relay):
-        return Relayed(weights, catch_up, by_samples)
+        return Relayed(weights, catch_up)
     return Updates(downlink, weights, seed, catch_up, ties)

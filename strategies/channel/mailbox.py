@@ -1,7 +1,5 @@
 """The messages of a round by client, and policies for updates that come after their round."""
 
-from dataclasses import dataclass
-
 from flwr.app import Message
 from flwr.serverapp import Grid
 
@@ -9,42 +7,33 @@ from strategies.channel.replies import answered_round
 from strategies.channel.server_end import Late, ServerEnd
 
 
-@dataclass(frozen=True)
-class Hold:
+def hold(end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
     """The client takes the update back into its residual and sends it with its next one."""
-
-    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
-        end.pass_over(client, reply, lost=_read(end, client, reply) and end.loses(client))
-        return True
+    end.pass_over(client, reply, lost=_read(end, client, reply) and end.loses(client))
+    return True
 
 
-@dataclass(frozen=True)
-class Drop:
+def drop(end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
     """The update is lost, and counted.
 
     Its client hears that the server is done with it, as of one that was applied, and so takes
     nothing back.
     """
-
-    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
-        last = _read(end, client, reply)
-        if last:
-            end.applied[client] = end.sent_last[client][0]
-        end.pass_over(client, reply, lost=last)
-        return True
+    last = _read(end, client, reply)
+    if last:
+        end.applied[client] = end.sent_last[client][0]
+    end.pass_over(client, reply, lost=last)
+    return True
 
 
-@dataclass(frozen=True)
-class Count:
+def count(end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
     """The round in which the update comes applies it."""
-
-    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
-        if in_round:
-            end.take(client, reply, late=True)
-        return in_round
+    if in_round:
+        end.take(client, reply, late=True)
+    return in_round
 
 
-LATE: dict[str, Late] = {"hold": Hold(), "drop": Drop(), "count": Count()}
+LATE: dict[str, Late] = {"hold": hold, "drop": drop, "count": count}
 """By what users type."""
 
 
@@ -109,14 +98,8 @@ class Mailbox:
     def hear(self, grid: Grid, end: ServerEnd, in_round: bool) -> dict[int, Message]:
         """Takes in what has come for messages of earlier rounds, once it is decided about.
 
-        A client whose late reply is an error is not at work any more.
-
-        Args:
-            grid: on which it comes.
-            end: of the channel, which books it.
-            in_round: whether a round has its replies and has not moved the model yet.
-
-        Returns the replies by client.
+        A client whose late reply is an error is not at work any more. ``in_round``: whether a round
+        has its replies and has not moved the model yet. Returns the replies by client.
         """
         self._end()
         for reply in grid.pull_messages(list(self.unanswered)) if self.unanswered else ():
@@ -125,7 +108,7 @@ class Mailbox:
                 self.undecided.append((client, reply))
         waiting, self.undecided, decided = self.undecided, [], dict[int, Message]()
         for client, reply in waiting:
-            if self.late.come(end, client, reply, in_round):
+            if self.late(end, client, reply, in_round):
                 decided[client] = reply
             else:
                 self.undecided.append((client, reply))

@@ -97,12 +97,7 @@ def name_of(context: Context) -> str:
 
 
 def forget(grid: Grid, channel: int) -> None:
-    """Tells every node that is there that a run is done: what clients kept of it is removed.
-
-    Args:
-        grid: to the nodes.
-        channel: the number of the run's channel.
-    """
+    """Tells every node that is there that a channel's run is done: what clients kept is removed."""
     content = RecordDict({KEY: ConfigRecord({CHANNEL: channel})})
     messages = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
     list(grid.send_and_receive(messages, timeout=FORGETTING_SECONDS))
@@ -118,9 +113,6 @@ class Numbered(Mapping[int, int]):
     """Client -> node of a grid in this process, where client i is at the i-th node of a range.
 
     Nobody is asked who it is: a federation may have a million clients.
-
-    Args:
-        nodes: the nodes' ids.
 
     Example:
         >>> known = Numbered(range(1, 1_000_001))
@@ -390,32 +382,25 @@ class CohortGrid(Grid):
         self._grid, self._node_ids = grid, node_ids
 
     def get_node_ids(self) -> Iterable[int]:
-        """The cohort's nodes."""
         return list(self._node_ids)
 
     def set_run(self, run: Any) -> None:
-        """As the grid beneath."""
         self._grid.set_run(run)
 
     @property
     def run(self) -> Any:
-        """As the grid beneath."""
         return self._grid.run
 
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """As the grid beneath."""
         return self._grid.create_message(*args, **kwargs)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As the grid beneath."""
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As the grid beneath."""
         return self._grid.pull_messages(message_ids)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """As the grid beneath."""
         return self._grid.send_and_receive(messages, timeout=timeout)

@@ -56,8 +56,50 @@ class Ordering(Protocol):
         ...
 
 
+class Side:
+    """A kind of side payload of models and updates, at the server's end of a channel.
+
+    A method that is not overridden does nothing.
+
+    Attributes:
+        names: of its side payloads.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        """The messages of a round, by client, with the side payload in each."""
+        return dict(downs)
+
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
+        """An uplink with its side payload.
+
+        Args:
+            up: the update.
+            settings: of the reply.
+            down: the message that requested it; None: it was one of an earlier round.
+
+        Raises ``ValueError`` or ``PayloadError`` where that is not what was requested.
+        """
+        return up
+
+    def close(self, traffic: RoundTraffic) -> None:
+        """The round has all its uplinks, in client order; more side payloads may be booked."""
+
+    def again(self, down: Downlink) -> Downlink:
+        """A message that a checkpoint held, with what the checkpoint could not hold."""
+        return down
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        return {}, {}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+
+
 @dataclass(frozen=True)
-class Orders:
+class Orders(Side):
     """Side payloads: every client's order with its model, and its report with its update."""
 
     names: ClassVar[tuple[str, ...]] = (ORDER, REPORT)
@@ -77,9 +119,6 @@ class Orders:
     def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
         return with_report(up, settings, report_names_in(down.settings) if down else ())
 
-    def close(self, traffic: RoundTraffic) -> None:
-        pass
-
     def again(self, down: Downlink) -> Downlink:
         """A message that a checkpoint held, with the method that its order names."""
         return replace(down, uplink=self.ordering.uplink(down.side_payloads[ORDER]))
@@ -91,69 +130,8 @@ class Orders:
         self.ordering.restore(tensors, values)
 
 
-class Side(Protocol):
-    """A kind of side payload of models and updates, at the server's end of a channel.
-
-    Attributes:
-        names: of its side payloads.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        """The messages of a round, by client, with the side payload in each."""
-        ...
-
-    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
-        """An uplink with its side payload.
-
-        Args:
-            up: the update.
-            settings: of the reply.
-            down: the message that requested it; None: it was one of an earlier round.
-
-        Raises ``ValueError`` or ``PayloadError`` where that is not what was requested.
-        """
-        ...
-
-    def close(self, traffic: RoundTraffic) -> None:
-        """The round has all its uplinks, in client order; more side payloads may be booked."""
-        ...
-
-    def again(self, down: Downlink) -> Downlink:
-        """A message that a checkpoint held, with what the checkpoint could not hold."""
-        ...
-
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """The memory after a finished round: tensors, and values that JSON can hold."""
-        ...
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        ...
-
-
-class Stateless:
-    """A ``Side`` that remembers nothing and has nothing to do when a round is over."""
-
-    def close(self, traffic: RoundTraffic) -> None:
-        """See ``Side``."""
-
-    def again(self, down: Downlink) -> Downlink:
-        """See ``Side``."""
-        return down
-
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """See ``Side``."""
-        return {}, {}
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """See ``Side``."""
-
-
 @dataclass(frozen=True)
-class LocalSteps(Stateless):
+class LocalSteps(Side):
     """Each client's own number of local iterations, where that is the same in every round.
 
     It is in the setting ``iterations``, which every message has, so no side payload is needed and
@@ -168,7 +146,6 @@ class LocalSteps(Stateless):
         {'iterations': 7}
     """
 
-    names: ClassVar[tuple[str, ...]] = ()
     steps: Callable[[int], int]
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
@@ -179,12 +156,9 @@ class LocalSteps(Stateless):
     def _with_steps(self, down: Downlink, n: int) -> Downlink:
         return replace(down, iterations=n, settings={**down.settings, ITERATIONS: n})
 
-    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
-        return up
-
 
 @dataclass(frozen=True)
-class Reports(Stateless):
+class Reports(Side):
     """Numbers that every client reports with its update, in every round, without an order.
 
     Args:

@@ -100,18 +100,14 @@ class PartsPacket(Packet):
 
 @dataclass(frozen=True)
 class PartsEnd:
-    """``ClientEnd`` to a model in parts.
-
-    Args:
-        end: the end of a channel to the whole model.
-        count: how many parts.
-    """
+    """``ClientEnd`` to a model in ``count`` parts; ``end``: of a channel to the whole model."""
 
     end: ClientEnd
     count: int
 
     @property
     def uplink(self) -> Compressor:
+        """How the client encodes its updates."""
         return self.end.uplink
 
     @cached_property
@@ -145,6 +141,7 @@ class PartsEnd:
         samples: int = 1,
         settings: Settings | None = None,
     ) -> PartsDelivery:
+        """As ``ClientEnd.decode``, every part with a memory of its own."""
         each = tuple(
             end.decode(part_of(content, place), unnest(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
@@ -157,6 +154,7 @@ class PartsEnd:
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
+        """As ``ClientEnd.encode``; yields a message per part."""
         assert isinstance(delivery, PartsDelivery)
         packets, memory, sent, seconds = [], State(), Sent(), 0.0
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
@@ -189,3 +187,7 @@ class PartsEnd:
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():
                 content[f"{name}/{place}"] = value
+
+
+Line = ClientEnd | PartsEnd
+"""A client's end of the channel, to a whole model or to one in parts."""

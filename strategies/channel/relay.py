@@ -80,9 +80,8 @@ def includes_own(payload: bytes) -> bool:
 def split(payload: bytes, own_payload: bytes) -> tuple[list[bytes], list[int]]:
     """All senders' payloads, in client order, and their samples; no samples: the mean is uniform.
 
-    Args:
-        payload: what ``join`` made.
-        own_payload: what the receiver sent, if that is among them.
+    ``payload`` is what ``join`` made, and ``own_payload`` what the receiver sent, if that is among
+    them.
 
     Raises ``PayloadError`` where the bytes do not say that.
     """
@@ -120,16 +119,11 @@ class Means:
     def of(
         self, payload: bytes, own_payload: bytes, uplink: Compressor, template: Tensors
     ) -> dict[str, Tensor]:
-        """The mean update of a round.
+        """The mean update of a round, of what ``join`` made and the receiver's own message.
 
         It is computed on the CPU, as the server's is. Both add with torch's own kernel. The last
-        bit can differ between processors that round a product before the addition and others.
-
-        Args:
-            payload: what ``join`` made.
-            own_payload: the receiver's own message, if it is among the messages.
-            uplink: how clients encode their updates; the same whenever this is called.
-            template: the model's parameters; values are not read.
+        bit can differ between processors that round a product before the addition and others. The
+        ``uplink`` is the same whenever this is called.
         """
         messages, samples = split(payload, own_payload)
         if samples and not all(samples):

@@ -85,14 +85,8 @@ def uplink_of(
     """The decoded update of a reply, after a check.
 
     The number of entries that travelled is counted in the message; the client's own is not read.
-
-    Args:
-        reply: of a client, or of a program between that answers in its place.
-        settings: of the reply.
-        round_number: the round that it must answer; the server has already decided about others.
-        uplink: how the client was to encode its update.
-        template: the model's parameters.
-        max_norm: the greatest L2 norm of an update; None: any.
+    The reply is of a client, or of a program between that answers in its place; ``round_number``:
+    the round that it must answer, since the server has already decided about others.
 
     Raises ``ValueError`` where the reply is an error, is of another round, lacks what it should
     hold, says a number that cannot be, or holds a longer update than ``max_norm``; and

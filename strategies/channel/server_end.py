@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -60,21 +60,10 @@ OVERDUE = "its update came after the deadline"
 _GONE = "the client does not hold the model that the server believes"
 
 
-class Late(Protocol):
-    """The policy for an update of an earlier round, or one that comes after its deadline."""
-
-    def come(self, end: "ServerEnd", client: int, reply: Message, in_round: bool) -> bool:
-        """Decides about an update before its client is asked anew.
-
-        Args:
-            end: of the channel.
-            client: whose update it is.
-            reply: that holds it.
-            in_round: whether a round has its replies and has not moved the model yet.
-
-        Returns whether the decision is made; where not, it is asked for again.
-        """
-        ...
+Late = Callable[["ServerEnd", int, Message, bool], bool]
+"""The policy for a client's reply with an update of an earlier round, or one after its deadline: it
+decides, before the client is asked anew, and returns whether it has. If not, it is called again.
+The last argument: whether a round has its replies and has not moved the model yet."""
 
 
 class ServerEnd:
@@ -123,9 +112,7 @@ class ServerEnd:
         self.reads: Callable[[Compressor], Compressor] = lambda method: method
         self.sides, self.max_norm, self.ends = tuple(sides), max_norm, ""
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
-        self.policy = policy or policy_of(
-            downlink, self.weights, seed=seed, catch_up=catch_up, ties=ties
-        )
+        self.policy = policy or policy_of(downlink, self.weights, seed, catch_up, ties)
         self.version = 0
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.sent_last: dict[int, tuple[int, int]] = {}  # client -> round, version
@@ -168,7 +155,7 @@ class ServerEnd:
         if late is None:
             self.take(client, reply)
         else:
-            late.come(self, client, reply, in_round=True)
+            late(self, client, reply, True)
             request.traffic.failures[client] = OVERDUE
         if request.traffic.wishes:
             request.traffic.wishes.clear()
@@ -279,12 +266,8 @@ class ServerEnd:
         """The content of a message for evaluation: what ``client`` lacks of the model.
 
         Nothing moves: the client's next message for training is what it is without this one.
-
-        Args:
-            client: its number, or its node's where none is known.
-            settings: of the message, in addition to the channel's own.
-            others: other records of the message, to which ours is added.
-            buffers: the server's, as a payload; empty: there are none.
+        ``client`` is its number, or its node's where none is known; ``buffers``: the server's, as a
+        payload; empty: there are none.
         """
         down = self.lacks(client)
         if buffers:

@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from strategies.channel.mailbox import Count, Late
+from strategies.channel.mailbox import Late, count
 from strategies.channel.replies import check_enough
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.traffic import Arrival, RoundTraffic
@@ -77,7 +77,7 @@ class Asynchronous(RuledStrategy):
 
     def late_of(self, overdue: bool) -> Late | None:
         """The policy for a late update; None: it is applied, in time or counted when it comes."""
-        return self.late if overdue and not isinstance(self.late, Count) else None
+        return self.late if overdue and self.late is not count else None
 
     def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time.

@@ -367,7 +367,7 @@ def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
     if rule.refuses_buffers and strategy.buffers is not None:
         name, reason = type(rule).__name__, rule.refuses_buffers
         raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {reason}: give None")
-    late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
+    late = next((name for name, policy in LATE.items() if policy is strategy.late), "")
     setup = Setup(
         strategy.uplink,
         strategy.downlink,
@@ -391,13 +391,6 @@ class RuledStrategy(ChannelStrategy):
 
     The server evaluates (``evaluate_fn``), so that evaluation costs no bits: clients'
     ``@app.evaluate`` is not called.
-
-    Args:
-        uplink: how clients encode.
-        downlink: how the global update is encoded; raw by default.
-        clients: the number of clients; waits until all have registered.
-        rule: the algorithm.
-        common: what else ``ChannelStrategy`` takes.
 
     Attributes:
         memory: the algorithm's.

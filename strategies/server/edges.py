@@ -62,14 +62,10 @@ class EdgeServers:
     def step(
         self, uplinks: Mapping[int, Uplink], hop: EdgeHop, round_number: int
     ) -> dict[str, Tensor]:
-        """The update of the server's model.
+        """The update of the server's model by the used updates.
 
-        Args:
-            uplinks: the used updates, by client.
-            hop: of the round; it gets the edge servers' messages.
-            round_number: from which the seeds of random methods follow.
-
-        Raises ``UpdateError`` where a mean cannot be encoded.
+        ``hop`` gets the edge servers' messages; the round's number decides the seeds of random
+        methods. Raises ``UpdateError`` where a mean cannot be encoded.
         """
         of_group = dict[int, dict[int, Uplink]]()
         for client, up in uplinks.items():

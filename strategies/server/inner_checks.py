@@ -209,11 +209,8 @@ def weighed(up: Uplink, reply: Message, key: str) -> Uplink:
 def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) -> None:
     """Refuses updates that are longer than the clip on which the server's noise rests.
 
-    Args:
-        inner: the strategy inside.
-        updates: what clients sent, decoded, by client.
-
-    Raises ``WrongOrder``: the client lacks the mod that clips.
+    ``updates``: what clients sent, decoded, by client. Raises ``WrongOrder``: the client lacks the
+    mod that clips.
     """
     for layer in layers_of(inner):
         if not isinstance(layer, CLIENT_SIDE):

@@ -104,7 +104,7 @@ def test_a_late_update_counts_though_the_model_was_changed_since() -> None:
     strategy.advance([first])
     channel = strategy.open(tensor(1.0, 1.0), 2)
     channel.begin(2, [0])
-    assert strategy.late.come(channel, 1, late, True)
+    assert strategy.late(channel, 1, late, True)
     assert channel.traffic.uplinks[1].earlier_round == 1 and channel.iterations[1] == 3
 
 

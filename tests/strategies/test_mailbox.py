@@ -20,7 +20,7 @@ class Decides:
 
     now: bool = True
 
-    def come(self, *given: Any) -> bool:
+    def __call__(self, *given: Any) -> bool:
         """Whether it decides."""
         return self.now
 

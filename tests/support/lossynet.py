@@ -92,7 +92,7 @@ class World:
             self.server.take(client, reply)
         else:
             before = len(self.server.traffic.dropped)
-            LATE[self.late].come(self.server, client, reply, in_round=True)
+            LATE[self.late](self.server, client, reply, True)
             if len(self.server.traffic.dropped) > before:
                 payload, _ = get(reply.content)
                 self.lost[client] = added(self.lost[client], decompress(self.uplink, payload, LIKE))
