@@ -50,10 +50,7 @@ def optimizer_state(
     state: State = {}
     for name, p in parameters.items():
         for kind, value in optimizer.state.get(p, {}).items():
-            if isinstance(value, Tensor) and value.layout == torch.strided:
-                tag, tensor = "", value
-            else:
-                tag, tensor = _NUMBER, _number(value, f"state[parameter {name!r}][{kind!r}]")
+            tag, tensor = _tagged(value, f"state[parameter {name!r}][{kind!r}]")
             if not isinstance(kind, str) or "/" in kind or "#" in kind:
                 raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
             state[f"{tag}{kind}/{name}"] = tensor
@@ -67,10 +64,7 @@ def optimizer_state(
         for key, value in group.items():
             same = key in fresh and (value is fresh[key] or _equal(value, fresh[key]))
             if key not in _SET and not same:
-                if isinstance(value, Tensor) and value.layout == torch.strided:
-                    tag, tensor = "", value
-                else:
-                    tag, tensor = _NUMBER, _number(value, f"param_groups[{number}][{key!r}]")
+                tag, tensor = _tagged(value, f"param_groups[{number}][{key!r}]")
                 state[f"{_GROUP}{number}/{tag}{key}"] = tensor
     return state
 
@@ -118,8 +112,10 @@ def load_optimizer_state(
         torch._foreach_copy_(copies, copied)
 
 
-def _number(value: Any, where: str) -> Tensor:
-    """A Python number as a tensor; ``ValueError`` for a sparse tensor."""
+def _tagged(value: Any, where: str) -> tuple[str, Tensor]:
+    """The mark in its key, and the tensor, of a tensor or a Python number; ``ValueError`` else."""
+    if isinstance(value, Tensor) and value.layout == torch.strided:
+        return "", value
     if isinstance(value, Tensor):
         raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
     dtype = _NUMBERS.get(type(value))
@@ -127,7 +123,7 @@ def _number(value: Any, where: str) -> Tensor:
         raise ValueError(
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
-    return torch.tensor(value, dtype=dtype, device="cpu")
+    return _NUMBER, torch.tensor(value, dtype=dtype, device="cpu")
 
 
 def _equal(one: object, other: object) -> bool:

@@ -32,11 +32,7 @@ def chain(*halves: Client) -> Client:
 
 
 class Hooks:
-    """Gradient hooks, one after the other; a copy has copies of them.
-
-    Args:
-        hooks: of each half.
-    """
+    """Gradient hooks, one after the other; a copy has copies of them."""
 
     def __init__(self, hooks: Sequence[GradientHook]) -> None:
         self.hooks = hooks

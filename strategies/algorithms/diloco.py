@@ -22,10 +22,7 @@ LOCAL, ROUND = "local", "round"
 def fragment_names(method: Compressor, names: Collection[str], number: int) -> set[str]:
     """The tensors that travel in a round: of its fragment, or all where no method has fragments.
 
-    Args:
-        method: of the uplink.
-        names: of the model's tensors, in order.
-        number: of the round: 1, 2, ...
+    ``number``: of the round: 1, 2, ...
 
     Example:
         >>> method = Fragments(Raw(), 2)

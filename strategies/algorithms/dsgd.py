@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compressors import State, Tensors
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.channel.traffic import Uplink, average_normalized, mean, shares
+from strategies.channel.traffic import Uplink, average, average_normalized
 
 WEIGHTINGS = ("uniform", "samples", "nova")
 
@@ -59,4 +59,4 @@ class DSGD(Algorithm):
         """The mean by ``weighting``."""
         if self.weighting == "nova":
             return average_normalized(uplinks, info.iterations)
-        return mean([up.update for up in uplinks.values()], shares(uplinks, self.weighting))
+        return average(uplinks, self.weighting)

@@ -28,8 +28,7 @@ class Freeze(TensorHook):
 class Body(Personal):
     """Layers that nobody trains and nobody sends: all have them as the seed drew them.
 
-    Args:
-        fine_tune: local iterations in which a client trains all layers before it is scored.
+    For ``fine_tune`` local iterations a client trains all layers before it is scored.
     """
 
     fine_tune: int = 0

@@ -32,7 +32,7 @@ class FedProx(Client):
     Example:
         >>> w = torch.nn.Parameter(torch.tensor([3.0]))
         >>> w.grad = torch.tensor([1.0])
-        >>> pull(0.5, {"w": torch.tensor([1.0])})({"w": w})
+        >>> Pull({"w": torch.tensor([1.0])}, 0.5)({"w": w})
         >>> w.grad
         tensor([2.])
     """
@@ -40,20 +40,15 @@ class FedProx(Client):
     mu: float
 
     def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook:
-        return pull(self.mu, delivery.weights)
-
-
-def pull(mu: float, sent: Mapping[str, Tensor]) -> GradientHook:
-    """The pull towards the model ``sent``.
-
-    A parameter without a gradient is not trained; one that was not sent, a client's own, is free.
-    """
-    return Pull(sent, mu)
+        return Pull(delivery.weights, self.mu)
 
 
 @dataclass(frozen=True)
 class Pull(TensorHook):
-    """The hook of ``pull``: its tensors are the model that was sent."""
+    """The pull towards the model that was sent, which its tensors are.
+
+    A parameter without a gradient is not trained; one that was not sent, a client's own, is free.
+    """
 
     mu: float
 

@@ -15,13 +15,9 @@ from strategies.channel.client_end import Delivery
 
 
 class HeadFirst:
-    """Keeps the shared layers in the first steps of a job as they are, and the others after these.
+    """Keeps the ``shared`` layers as they are in the first ``head_steps``, and then the others.
 
     A parameter without a gradient is not moved: neither weight decay nor momentum moves it.
-
-    Args:
-        shared: names of the parameters that are sent.
-        head_steps: how many steps the others are trained.
     """
 
     def __init__(self, shared: Collection[str], head_steps: int) -> None:
@@ -38,11 +34,7 @@ class HeadFirst:
 
 @dataclass(frozen=True)
 class Alternating(Personal):
-    """Personal layers that are trained before the shared ones.
-
-    Args:
-        head_steps: local steps of a round that train the personal layers.
-    """
+    """Personal layers that are trained before the shared ones, for ``head_steps`` local steps."""
 
     head_steps: int = 1
 

@@ -141,14 +141,11 @@ def answer(
 ) -> bytes:
     """A surviving client's last message: a share for each client of the round.
 
-    Args:
-        secrets: of the client.
-        client: its number.
-        request: the public keys and the shares that the others encrypted for it, in their order.
-        survivors: clients whose masked integers came, by the server's word.
-        threshold: t; with fewer survivors the client refuses.
+    ``request`` has the public keys and the shares that the others encrypted for it, in their order;
+    ``survivors`` are, by the server's word, the clients whose masked integers came.
 
-    Raises ``ValueError`` for fewer survivors; a share that was changed raises ``InvalidTag``.
+    Raises ``ValueError`` for fewer survivors than the threshold t; a share that was changed raises
+    ``InvalidTag``.
     """
     if len(survivors) < threshold:
         raise ValueError(f"{len(survivors)} survivors: {threshold} at least")
@@ -191,15 +188,10 @@ def pair_mask(secret: int, client: int, peer: int, keys: PublicKeys, entries: in
 def without_masks(
     total: np.ndarray, keys: PublicKeys, answers: Mapping[int, bytes], threshold: int
 ) -> np.ndarray:
-    """The sum of the survivors' integers, modulo 2**32.
+    """The sum of the survivors' integers, modulo 2**32, from the sum of their masked ones.
 
-    Args:
-        total: of their masked integers, uint32.
-        keys: of all clients of the round.
-        answers: the last messages of the survivors, by client.
-        threshold: t, how many answers are used.
-
-    Raises ``ValueError`` where the shares of a key do not give the key that its client advertised.
+    ``answers`` are the last messages of the survivors, of which the threshold t is used. Raises
+    ``ValueError`` where the shares of a key do not give the key that its client advertised.
     """
     sums, secrets = total.copy(), joined(keys, answers, threshold)
     for client, secret in secrets.items():

@@ -1,17 +1,16 @@
 """A parameter server in parts, one at every worker: Aji & Heafield's asynchronous SGD."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from compressors import Compressor, State, Tensors, derive
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.gradients import Make, constant, optimizer_step
+from compressors import Compressor, State, Tensors
+from strategies.algorithms.base import RoundInfo
+from strategies.algorithms.gradients import Make, ServerOptimizer
 from strategies.algorithms.requirements import (
     Requirement,
     no_controller,
@@ -25,7 +24,7 @@ from strategies.channel.traffic import Uplink
 
 
 @dataclass(frozen=True)
-class Sharded(Algorithm):
+class Sharded(ServerOptimizer):
     """Each of N workers holds 1/N of the parameters, and serves it to all.
 
         w_j' = w_j - eta factor(t) g_j    (SGD; else the step of ``optimizer``)
@@ -40,8 +39,8 @@ class Sharded(Algorithm):
     Args:
         optimizer: makes an optimizer of the model's parameters. A part's has the groups of that
             one, and in them what the part holds of each parameter, flat.
-        factor: round (1, 2, ...) -> factor on its learning rate; a round is N pushes.
-        unused: as ``Gradients``.
+        factor: as ``ServerOptimizer``; a round is N pushes.
+        unused: as ``ServerOptimizer``.
 
     Source: Aji & Heafield 2017 (gradient dropping), sections 3 and 4.
     """
@@ -55,10 +54,6 @@ class Sharded(Algorithm):
         no_server_links,
     )
     refuses_buffers: ClassVar[str] = "belong to no part of the model"
-    gradients: ClassVar[bool] = True
-    optimizer: Make = torch.optim.SGD
-    factor: Callable[[int], float] = constant
-    unused: frozenset[str] = frozenset()
 
     def parts(self, clients: int) -> int:
         return clients
@@ -71,10 +66,7 @@ class Sharded(Algorithm):
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
         ((_, uplink),) = uplinks.items()
-        seed = derive(info.seed, "server step", info.number)
-        factor = self.factor(info.number)
-        gradient = uplink.update
-        return optimizer_step(self.optimizer, factor, state, model, gradient, seed, self.unused)
+        return self.move(uplink.update, state, model, info)
 
 
 def of_part(make: Make, parts: ModelParts, place: int, pieces: list[Parameter]) -> Optimizer:

@@ -8,7 +8,7 @@ from compressors import Compressor, Packet, State, Tensors, derive
 from compressors.contrib.marina import BEFORE, Marina
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
-from strategies.algorithms.gradients import Gradients, optimizer_step
+from strategies.algorithms.gradients import Gradients
 from strategies.algorithms.requirements import (
     Requirement,
     every_client,
@@ -102,13 +102,6 @@ class MARINA(Gradients):
         is_dense = dense(info.uplink, info.seed, info.number)
         gradient = dict(mean) if is_dense else {n: x + mean[n] for n, x in gradient_before.items()}
         # Copies: an optimizer may write into the gradient that it is given.
-        update, after = optimizer_step(
-            self.optimizer,
-            self.factor(info.number),
-            unnest("optimizer", state),
-            model,
-            {name: x.clone() for name, x in gradient.items()},
-            derive(info.seed, "server step", info.number),
-            self.unused,
-        )
+        copies = {name: x.clone() for name, x in gradient.items()}
+        update, after = self.move(copies, unnest("optimizer", state), model, info)
         return update, nest("gradient", gradient) | nest("optimizer", after)

@@ -12,7 +12,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from strategies import Client, ClientUpdate, FedProx, chain
 from strategies.algorithms.base import PLAIN
-from strategies.algorithms.fedprox import pull
+from strategies.algorithms.fedprox import Pull
 from tests.support.runs import distance
 
 
@@ -23,7 +23,7 @@ def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
     federation = ClientData.of(config)
     trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    update = trainer.train(1, weights, {}, 0, 4, gradient_hooks=(pull(mu, weights),)).update
+    update = trainer.train(1, weights, {}, 0, 4, gradient_hooks=(Pull(weights, mu),)).update
     optimizer = config.plan.task.optimizer(plain.parameters())
     for iteration in range(4):
         x, y = trainer.batch(1, iteration)
