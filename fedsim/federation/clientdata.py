@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedsim.ground.errors import UsageError
+from fedsim.ground.sequences import Computed
 from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
@@ -24,7 +25,7 @@ from fedsim.tasks.pytrees import Tree, map_leaves, named_leaves, take
 _TEST_SEED = 1  # the same parts for every seed of a run: seeds are scored on the same samples
 
 
-class Parts(Sequence[np.ndarray]):
+class Parts(Computed[np.ndarray]):
     """One part of every client's shard; each is computed when it is accessed.
 
     A client keeps out the fraction of its samples that comes first in one order of all samples, so
@@ -48,19 +49,12 @@ class Parts(Sequence[np.ndarray]):
     def __init__(
         self, shards: Sequence[np.ndarray], samples: int, fraction: float, scored: bool
     ) -> None:
+        super().__init__(len(shards), self.part)
         self.shards, self.fraction, self.scored = shards, fraction, scored
         self._place = np.random.default_rng([_TEST_SEED, samples]).permutation(samples)
 
-    def __len__(self) -> int:
-        return len(self.shards)
-
-    @overload
-    def __getitem__(self, client: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, client: slice) -> Sequence[np.ndarray]: ...
-    def __getitem__(self, client: int | slice) -> np.ndarray | Sequence[np.ndarray]:
-        if isinstance(client, slice):
-            return [self[one] for one in range(len(self))[client]]
+    def part(self, client: int) -> np.ndarray:
+        """The numbers of a client's samples that are in its part."""
         shard = self.shards[client]
         samples = np.unique(shard)  # a client that draws may hold a sample several times
         count = min(max(1, round(self.fraction * len(samples))), len(samples) - 1)
@@ -72,12 +66,7 @@ _SEED = 0  # the same part for every seed of a run, so that seeds are scored on 
 
 
 class Chosen:
-    """Some of the samples of inputs that may not fit into memory: ``Samples`` by their numbers.
-
-    Args:
-        inputs: all of them (N, ...).
-        numbers: (N,) int64, which.
-    """
+    """Some of the samples of inputs that may not fit into memory: ``Samples`` by their numbers."""
 
     def __init__(self, inputs: Samples, numbers: Tensor) -> None:
         self.inputs, self.numbers = inputs, numbers
@@ -109,20 +98,11 @@ def check_shapes(task: Task, data: Data, setting: str) -> None:
 def split_validation(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     """The data with a validation part in place of the held-out part, and who may be trained on.
 
-    The part follows from the number of training samples and ``fraction`` alone.
+    The part follows from the number of training samples and ``fraction`` alone. The second value
+    has the numbers of the training samples that are left, int64, ascending.
 
-    Args:
-        task: whose data it is, for messages.
-        data: the whole data set.
-        fraction: of the training samples, in (0, 1).
-
-    Returns:
-        The data, whose ``test_x`` and ``test_y`` are the validation part; (N,) int64 numbers of the
-        training samples that are left, ascending.
-
-    Raises:
-        UsageError: no sample is left on one side, or training and held-out samples have different
-            shapes, so that the task cannot score the former.
+    Raises ``UsageError`` where no sample is left on one side, or training and held-out samples have
+    different shapes, so that the task cannot score the former.
     """
     check_shapes(task, data, f"--validation is {fraction:g}")
     total = data.train_count
@@ -254,7 +234,7 @@ def _split(
         data, left = split_validation(task, data, validation)
         feature = None if feature is None else feature[left]
         shards = partitions.split(labels[left], clients, partition, seed, feature)
-        shards = Renumbered(shards, left)
+        shards = _renumbered(shards, left)
     if local is None:
         return ClientData(data, shards)
     check_shapes(task, data, f"--evaluate-clients is {local:g}")
@@ -288,25 +268,6 @@ def _user_shards(
     return data, filesplits.restrict(shards, left, f"--validation is {validation:g}")
 
 
-class Renumbered(Sequence[np.ndarray]):
-    """Shards of some samples, as numbers of all samples; each is made when it is asked for.
-
-    Args:
-        shards: per client, places in ``numbers``.
-        numbers: of the samples that the shards are of, shape (samples,).
-    """
-
-    def __init__(self, shards: Sequence[np.ndarray], numbers: np.ndarray) -> None:
-        self.shards, self.numbers = shards, numbers
-
-    def __len__(self) -> int:
-        return len(self.shards)
-
-    @overload
-    def __getitem__(self, client: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, client: slice) -> Sequence[np.ndarray]: ...
-    def __getitem__(self, client: int | slice) -> np.ndarray | Sequence[np.ndarray]:
-        if isinstance(client, slice):
-            return Renumbered(self.shards[client], self.numbers)
-        return self.numbers[self.shards[client]]
+def _renumbered(shards: Sequence[np.ndarray], numbers: np.ndarray) -> Sequence[np.ndarray]:
+    """Shards that are places in ``numbers``, as these numbers."""
+    return Computed(len(shards), lambda client: numbers[shards[client]])

@@ -4,14 +4,15 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import overload
 
 import numpy as np
 
 from compressors import derive
 from fedsim.ground.errors import RunFailed, UsageError, parse_call
+from fedsim.ground.sequences import Computed
 from fedsim.network.quantities import quantity
 from fedsim.network.rates import ROUNDED, ByClient, Rate, read_rates, steps
 
@@ -56,8 +57,7 @@ class Availability:
     def of(self, clients: int, seed: int) -> "Presence":
         """Who of so many clients is there when; it follows from the seed.
 
-        Raises:
-            UsageError: the trace says nothing of one of them.
+        Raises ``UsageError`` where the trace says nothing of one of them.
         """
         rates: Sequence[Rate | OnOff] = ()
         period = 0.0
@@ -70,7 +70,12 @@ class Availability:
             rates = [frame[client % self.slots] for client in range(clients)]
             period = self.slots * self.slot_seconds
         elif self.on:
-            rates = OnOffs(self.on, self.off, clients, seed)
+
+            @lru_cache(_REMEMBERED)
+            def on_off(client: int) -> OnOff:
+                return OnOff(self.on, self.off, derive(seed, "availability", client))
+
+            rates = Computed(clients, on_off)
 
         def drawn(round_number: int, attempt: int) -> np.ndarray:
             key = derive(seed, "availability", round_number, attempt)
@@ -109,8 +114,8 @@ class Presence:
     ) -> tuple[float, np.ndarray]:
         """The first moment from now on at which so many are there, and who of them are free.
 
-        By the clock, clients are asked in turn until ``capacity`` are there and free: of a million,
-        few are looked at.
+        The clients are ascending, and by the clock ``capacity`` at most: they are asked in turn
+        until so many are there and free, so that of a million few are looked at.
 
         Args:
             now: when it may be at first.
@@ -120,11 +125,7 @@ class Presence:
             busy: those that are at work at a time.
             excluded: those that never become available again, in spite of the availability.
 
-        Returns:
-            The moment, and the clients, ascending: by the clock ``capacity`` at most.
-
-        Raises:
-            RunFailed: it never comes.
+        Raises ``RunFailed`` where it never comes.
         """
         begin = now
         for attempt in count():
@@ -158,7 +159,8 @@ class Presence:
 
         Clients are looked at in an order of ``turn`` until one is there and idle. Where the clock
         does not matter, those who are there are drawn by row; again where nobody is and no client
-        is at work.
+        is at work. Returns now and the client; or the moment of the next change (inf: none is
+        known) and None.
 
         Args:
             now: the time.
@@ -166,9 +168,6 @@ class Presence:
             turn: how many clients were asked until now, and one.
             busy: the clients that are at work.
             excluded: those that are never there again.
-
-        Returns:
-            Now and the client; or the moment of the next change (inf: none is known) and None.
         """
         for attempt in range(1 if self.rates or busy else _TRIES):
             drawn = None if self.rates else self.drawn(row, attempt)
@@ -181,14 +180,7 @@ class Presence:
     def idle(
         self, now: float, row: int, busy: Collection[int], excluded: Collection[int] = ()
     ) -> np.ndarray:
-        """Everybody who is there and idle now, ascending; as ``next`` looks at them.
-
-        Args:
-            now: the time.
-            row: the number of the row that is being filled.
-            busy: the clients that are at work.
-            excluded: those that are never there again.
-        """
+        """Everybody who is there and idle now, ascending; arguments as of ``next``."""
         for attempt in range(1 if self.rates or busy else _TRIES):
             available = (
                 np.flatnonzero([rate.at(now) > 0 for rate in self.rates])
@@ -210,17 +202,17 @@ def _without(clients: np.ndarray, excluded: Collection[int]) -> np.ndarray:
     return np.setdiff1d(clients, [*excluded], assume_unique=True) if excluded else clients
 
 
-def parse_availability(text: str, name: str = "--availability") -> Availability:
+def parse_availability(text: str) -> Availability:
     """An availability from its text: `0.8`, `onoff(10min, 5min)`, `slots(4, 30s)`, or a CSV file.
 
-    Raises:
-        UsageError: it is none, or the file cannot be read.
+    Raises ``UsageError`` where it is none, or the file cannot be read.
 
     Example:
         >>> made = parse_availability("onoff(10min, 5min)")
         >>> made.on, made.off
         (600.0, 300.0)
     """
+    name = "--availability"
     if text.strip().endswith(".csv"):
         file = Path(text.strip())
         tables = read_rates(file, ("seconds", "available"), "seconds and available (1 or 0)")
@@ -276,49 +268,10 @@ def shuffle(count: int, key: int) -> Iterator[int]:
         moved[j] = moved.pop(i, i)
 
 
-class OnOffs(Sequence["OnOff"]):
-    """The times on and off of many clients; each client's are made when it is asked for.
-
-    Args:
-        on: mean seconds on.
-        off: mean seconds off.
-        clients: how many.
-        seed: of the run.
-    """
-
-    def __init__(self, on: float, off: float, clients: int, seed: int) -> None:
-        self.on, self.off, self.clients, self.seed = on, off, range(clients), seed
-        self._cache: dict[int, OnOff] = {}
-
-    def __len__(self) -> int:
-        return len(self.clients)
-
-    @overload
-    def __getitem__(self, client: int) -> "OnOff": ...
-    @overload
-    def __getitem__(self, client: slice) -> "Sequence[OnOff]": ...
-    def __getitem__(self, client: int | slice) -> "OnOff | Sequence[OnOff]":
-        if isinstance(client, slice):
-            return [self[i] for i in self.clients[client]]
-        number = self.clients[client]
-        if number not in self._cache:
-            if len(self._cache) == _REMEMBERED:
-                self._cache.clear()
-            self._cache[number] = OnOff(
-                self.on, self.off, derive(self.seed, "availability", number)
-            )
-        return self._cache[number]
-
-
 class OnOff:
-    """One client's times on and off, in turn, exponentially distributed.
+    """One client's times on and off, in turn, exponentially distributed with these mean seconds.
 
-    It is on at first as often as at any other time.
-
-    Args:
-        on: mean seconds on.
-        off: mean seconds off.
-        key: of its draws.
+    It is on at first as often as at any other time. ``key``: of its draws.
     """
 
     def __init__(self, on: float, off: float, key: int) -> None:

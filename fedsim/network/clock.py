@@ -91,10 +91,10 @@ class Clock(Generic[E]):
     Args:
         links: of all clients.
         now: where it begins, in seconds.
-        trained: called with an exchange whose client has trained; what the reply is becomes known
-            here at the latest.
 
     Attributes:
+        trained: called with an exchange whose client has trained; what the reply is becomes known
+            here at the latest.
         agenda: the records.
         flows: messages on links that several share.
         handlers: what each record does, by name; whoever enters others adds them.
@@ -118,13 +118,9 @@ class Clock(Generic[E]):
         (6.0, 7.5)
     """
 
-    def __init__(
-        self,
-        links: Links,
-        now: float = 0.0,
-        trained: Callable[[E], None] = lambda exchange: None,
-    ) -> None:
-        self.links, self.trained = links, trained
+    def __init__(self, links: Links, now: float = 0.0) -> None:
+        self.links = links
+        self.trained: Callable[[E], None] = lambda exchange: None
         self.agenda = Agenda(now)
         self.flows = Flows(self.agenda, self.rate)
         self.exchanges: dict[int, E] = {}

@@ -42,11 +42,10 @@ class ClientDropout:
         return np.array(get_args(Leaves))[np.searchsorted(edges, drawn, side="right")]
 
 
-def parse_dropout(text: str, name: str = "--dropout") -> ClientDropout:
+def parse_dropout(text: str) -> ClientDropout:
     """A dropout from its text: `0.1`, before training, or `before=0.05, after=0.05`.
 
-    Raises:
-        UsageError: it is neither, or the probabilities do not lie in [0, 1] together.
+    Raises ``UsageError`` where it is neither, or the probabilities do not lie in [0, 1] together.
 
     Example:
         >>> parse_dropout("0.1"), parse_dropout("after=0.2")
@@ -61,7 +60,7 @@ def parse_dropout(text: str, name: str = "--dropout") -> ClientDropout:
         fits = False
     if not fits:
         raise UsageError(
-            f"{name} is {text!r}: give a probability such as 0.1 (before training), or "
+            f"--dropout is {text!r}: give a probability such as 0.1 (before training), or "
             "'before=0.05, after=0.05', at most 1 together"
         )
     return dropout
@@ -108,11 +107,8 @@ class Rules:
         """How many updates a round waits for, until its deadline at the latest.
 
         Without a deadline the server knows at once who has dropped out, and does not wait for them.
-        With a deadline it waits until then.
-
-        Args:
-            coming: updates that are on their way.
-            missing: whether some that were asked have dropped out.
+        With a deadline it waits until then. ``coming``: updates that are on their way; ``missing``:
+        whether some that were asked have dropped out.
 
         Example:
             >>> Rules(deadline=5.0).waits_for(3, missing=False)

@@ -30,15 +30,11 @@ class EdgeTree:
 
 
 def parse_tree(text: str, name: str) -> EdgeTree:
-    """Edge servers from their text.
+    """Edge servers from ``tree(groups=10)``, which may also have method, up, down and latency.
 
-    Args:
-        text: `tree(groups=10)`, and in the parentheses also `method=raw`, `up=1Gbit`,
-            `down=1Gbit` and `latency=5ms`.
-        name: the setting, as a message calls it.
+    ``name``: the setting, as a message calls it.
 
-    Raises:
-        UsageError: the text is not of this form, or a value is not allowed.
+    Raises ``UsageError`` where the text is not of this form, or a value is not allowed.
 
     Example:
         >>> parse_tree("tree(groups=2, method=topk(0.1) | float32, up=8bit)", "topology").method

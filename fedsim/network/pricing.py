@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.network.clock import PARTS, Clock, Exchange
 from fedsim.network.quantities import Varying
-from fedsim.network.rates import ConstantRates
+from fedsim.network.rates import ConstantRates, rates_at
 from fedsim.network.spec import Links, NetworkSpec
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -31,11 +31,9 @@ PRICED_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits"
 def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     """Seconds per local iteration of one client, as the run measured them: the rounds' median.
 
-    0 where no update of the run was used: it has measured none.
-
-    Args:
-        rounds: `rounds.parquet`, whose `train_seconds` are sums over the cohort.
-        used: a row per round and client whose update was used, with its `local_iterations`.
+    0 where no update of the run was used: it has measured none. In `rounds.parquet` `train_seconds`
+    are sums over the cohort; ``used`` has a row per round and client whose update was used, with
+    its `local_iterations`.
 
     Example:
         >>> import pandas as pd
@@ -126,15 +124,10 @@ def ends_over_rates(
     seed: int,
     rates: np.ndarray,
 ) -> np.ndarray:
-    """The clock at the end of every round, where all clients have one rate up and down.
+    """The clock in seconds at the end of every round, where all have one rate: (rounds, B).
 
-    Args:
-        rounds, clients, federation, seed: as for `price`.
-        network: as for `price`; its own rates and trace are replaced.
-        rates: in bits per second, shape (B,).
-
-    Returns:
-        Seconds, shape (rounds, B).
+    Arguments are those of `price`; the network's own rates and trace are replaced by each of the
+    ``rates``, in bits per second, shape (B,), up and down.
     """
 
     def at(rate: float) -> NetworkSpec:
@@ -164,11 +157,8 @@ def joules(
 ) -> np.ndarray:
     """What all clients together spend in each round of a synchronous run, shape (rounds,).
 
-    A client whose reply did not come has spent its download alone.
-
-    Args:
-        rounds, clients, federation, seed: as for `price`.
-        network: whose messages or iterations take energy, with the FLOPs of an iteration.
+    A client whose reply did not come has spent its download alone. Arguments are those of `price`;
+    the network has messages or iterations that take energy, and the FLOPs of an iteration.
 
     Example:
         >>> from fedsim.network import parse
@@ -244,12 +234,7 @@ def _at_once(
     import pandas as pd
 
     client = arrived["client"].to_numpy()
-    up, down = (
-        rates.values[client]
-        if isinstance(rates, ConstantRates)
-        else np.array([rates[c].values[0] for c in client])
-        for rates in (links.up, links.down)
-    )
+    up, down = (rates_at(rates, client, 0.0) for rates in (links.up, links.down))
     up_bits, down_bits = (arrived[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
     compute = arrived["local_iterations"].to_numpy() * links.compute[client] + coding

@@ -122,15 +122,12 @@ class Varying:
 
 
 def parse_varying(text: str, name: str, kind: QuantityKind) -> Varying:
-    """A rate or a time from its text.
+    """A quantity: `5Mbit`, `lognormal(5Mbit, 1)` (median, sigma) or `uniform(1Mbit, 9Mbit)`.
 
-    Args:
-        text: `5Mbit`, `lognormal(5Mbit, 1)` (median and sigma), `uniform(1Mbit, 20Mbit)`.
-        name: the setting, as the message calls it.
-        kind: what the numbers are, such as `rate`, `delay` or `flop rate`.
+    ``name``: the setting, as the message calls it; ``kind``: of the numbers, such as `rate`,
+    `delay` or `flop rate`.
 
-    Raises:
-        UsageError: the text is none of these.
+    Raises ``UsageError`` where the text is none of these.
 
     Example:
         >>> parse_varying("lognormal(5Mbit, 1)", "up", "rate")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 import numpy as np
 
 from fedsim.ground.errors import UsageError, reason
+from fedsim.ground.sequences import Computed
 
 ROUNDED = 1 + 1e-12
 """Sums of times, joules or bits whose quotient is at most this are the same: rounding must not
@@ -66,8 +67,7 @@ class Rate:
     def end(self, start: float, bits: float) -> float:
         """When a message has passed that begins at ``start``, where nobody else takes the link.
 
-        Raises:
-            RuntimeError: the rate stays at 0.
+        Raises ``RuntimeError`` where the rate stays at 0.
 
         Example:
             >>> day = Rate((0.0, 6.0), (1e6, 2e6), period=10.0)
@@ -138,6 +138,14 @@ class ConstantRates(Sequence[Rate]):
     __hash__ = None  # type: ignore[assignment]
 
 
+def rates_at(links: Sequence[Rate], clients: np.ndarray, time: float) -> np.ndarray:
+    """The rates of clients' links at a time, in bits per second."""
+    if isinstance(links, ConstantRates):
+        values: np.ndarray = links.values[clients]
+        return values
+    return np.array([links[int(client)].at(time) for client in clients])
+
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -163,8 +171,7 @@ class ByClient(Generic[T]):
     def of(self, clients: int) -> "Sequence[T]":
         """The values of so many clients, each looked up when it is asked for.
 
-        Raises:
-            UsageError: the file has no value for one of them.
+        Raises ``UsageError`` where the file has no value for one of them.
 
         Example:
             >>> [*ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)]
@@ -177,41 +184,23 @@ class ByClient(Generic[T]):
                     f"{clients - 1}, and it names {', '.join(sorted(self.values, key=int))}; a row "
                     f"with client = {OTHERS} stands for all that it does not name"
                 )
-        return _Values(self.values, clients)
+        return Computed(clients, self._of)
 
-
-class _Values(Sequence[T]):
-    """See ``ByClient.of``."""
-
-    def __init__(self, values: Mapping[str, T], clients: int) -> None:
-        self.values, self.clients = values, range(clients)
-
-    def __len__(self) -> int:
-        return len(self.clients)
-
-    @overload
-    def __getitem__(self, client: int) -> T: ...
-    @overload
-    def __getitem__(self, client: slice) -> Sequence[T]: ...
-    def __getitem__(self, client: int | slice) -> T | Sequence[T]:
-        if isinstance(client, slice):
-            return [self[i] for i in self.clients[client]]
-        name = str(self.clients[client])
+    def _of(self, client: int) -> T:
+        name = str(client)
         return self.values[name if name in self.values else OTHERS]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Pairs of upload and download rates."""
+    """Upload and download rates."""
 
-    pairs: ByClient[tuple[Rate, Rate]]
+    up: ByClient[Rate]
+    down: ByClient[Rate]
 
     def of(self, clients: int) -> tuple[Sequence[Rate], Sequence[Rate]]:
         """The upload rates and the download rates of so many clients, as ``ByClient.of``."""
-        pairs, file = self.pairs.values, self.pairs.file
-        ups = ByClient(file, {client: up for client, (up, _) in pairs.items()})
-        downs = ByClient(file, {client: down for client, (_, down) in pairs.items()})
-        return ups.of(clients), downs.of(clients)
+        return self.up.of(clients), self.down.of(clients)
 
 
 def read_trace(file: Path) -> Trace:
@@ -221,30 +210,23 @@ def read_trace(file: Path) -> Trace:
     where clients differ, `client`: its number from 0, or `*` for all that the file does not name.
     After its last step, which lasts as long as the one before it, a trace begins again.
 
-    Raises:
-        UsageError: the file cannot be read, or its numbers are not as said.
+    Raises ``UsageError`` where the file cannot be read, or its numbers are not as said.
     """
     tables = read_rates(file, ("seconds", "up", "down"), "seconds, up and down (bits per second)")
     for values in tables.values():
         if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
             raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")
-    pairs = {client: (steps(rows, 1), steps(rows, 2)) for client, rows in tables.items()}
-    return Trace(ByClient(file, pairs))
+    up, down = ({client: steps(x, column) for client, x in tables.items()} for column in (1, 2))
+    return Trace(ByClient(file, up), ByClient(file, down))
 
 
 def read_rates(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
     """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
 
-    Args:
-        file: the table; its column `seconds` begins at 0 and rises.
-        columns: what is read, `seconds` first.
-        named: the columns, as a message names them.
+    An array has the shape (steps, columns). Of the ``columns`` `seconds` is the first, which begins
+    at 0 and rises; ``named``: the columns, as a message names them.
 
-    Returns:
-        An array of shape (steps, columns) by client.
-
-    Raises:
-        UsageError: the file cannot be read, or its numbers are not as said.
+    Raises ``UsageError`` where the file cannot be read, or its numbers are not as said.
     """
     import pandas as pd  # settings are read where it is not installed: a client's machine
 

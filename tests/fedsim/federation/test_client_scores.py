@@ -109,14 +109,14 @@ def test_the_worst_tenth() -> None:
 
 def test_of_many_clients_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    part = clientdata.Parts.__getitem__
+    part = clientdata.Parts.part
 
     def seen(self: Any, client: Any) -> Any:
         if self.scored:
             asked.append(client)
         return part(self, client)
 
-    monkeypatch.setattr(clientdata.Parts, "__getitem__", seen)
+    monkeypatch.setattr(clientdata.Parts, "part", seen)
     many = {"clients": 1_000_000, "cohort": 2, "partition": "drawn(20)", "evaluate_every": 9}
     scores = run(RunConfig.of(**SMALL | many, evaluate_clients=0.2)).summary
     assert len(asked) == evaluation.CLIENTS == len({*asked})
