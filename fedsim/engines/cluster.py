@@ -21,12 +21,8 @@ path, for what Ray adds: its session's name and that of the socket."""
 def connect(cores: int, address: str | None, flag: str) -> None:
     """Starts a cluster on this machine, or joins the one at ``address``, until ``ray.shutdown``.
 
-    Its workers find the modules that this process finds.
-
-    Args:
-        cores: of the cluster that is started.
-        address: of a running cluster, such as ``10.0.0.1:6379``; None: one is started.
-        flag: the setting that asked for Ray, with its value, for messages.
+    Its workers find the modules that this process finds. ``cores``: of the cluster that is started;
+    ``flag``: the setting that asked for Ray, with its value, for messages.
 
     Raises ``UsageError`` where this process has a cluster already, or none answers at ``address``.
     """

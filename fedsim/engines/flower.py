@@ -43,9 +43,8 @@ def simulate(
         address: of a running cluster, all of whose cores serve clients; None: one is started.
         gpus_per_client: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
 
-    Raises:
-        UsageError: no cluster answers at ``address``, or this process has one already.
-        RunFailed: Flower's simulation ended, or lost a worker, which it does not replace.
+    Raises ``UsageError`` where no cluster answers at ``address`` or this process has one, and
+    ``RunFailed`` where Flower's simulation ended, or lost a worker, which it does not replace.
     """
     import ray
 

@@ -28,7 +28,7 @@ _LOST = ("RayActorError", "ActorDiedError", "ActorUnavailableError", "ObjectLost
 
 
 class Carried:
-    """The memory of every client that has answered, in the server's process."""
+    """``Memories`` of every client that has answered, in the server's process."""
 
     is_local = True
 
@@ -38,19 +38,15 @@ class Carried:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        """Begins a run: ``fedsim.federation.client_memory`` explains it."""
         self.records = {client: to_arrays(state) for client, state in (before or {}).items()}
 
     def clients(self) -> list[int]:
-        """The clients that have answered, in their order."""
         return sorted(self.records)
 
     def of(self, client: int) -> State:
-        """The memory of one of ``clients()`` now."""
         return to_state(self.records[client])
 
     def copy(self) -> dict[int, State]:
-        """Every client's memory now, by client."""
         return {client: to_state(record) for client, record in self.records.items()}
 
 
@@ -80,11 +76,6 @@ class CarryingGrid(CohortGrid):
     Messages leave with who the client is and its memory, which comes back with the reply. A client
     that fails, or whose reply never comes, keeps what it had.
 
-    Args:
-        grid: the grid beneath.
-        clients: how many there are.
-        memories: of the clients.
-
     Where Ray has lost the worker of a client, replies are ``RunFailed``: Flower goes on sending
     messages to a worker that is gone.
     """
@@ -97,24 +88,20 @@ class CarryingGrid(CohortGrid):
         self._nodes: list[int] = []  # of the grid beneath, which has them when its workers start
 
     def get_node_ids(self) -> Iterable[int]:
-        """The clients' nodes."""
         return self.numbered
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As the grid beneath."""
         sent = [(message, self._leaving(message)) for message in messages]
         ids = list(self._grid.push_messages([leaving for _, leaving in sent]))
         self._note(sent)
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As the grid beneath."""
         return [self._come(reply) for reply in self._grid.pull_messages(message_ids)]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """As the grid beneath."""
         sent = [(message, self._leaving(message)) for message in messages]
         leaving = [leaving for _, leaving in sent]
         for reply in self._grid.send_and_receive(leaving, timeout=timeout):

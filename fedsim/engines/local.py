@@ -36,9 +36,6 @@ class NumberedGrid(Grid):
     """Nodes 1 to ``clients``, node i + 1 being client i.
 
     Messages go out by ``send_and_receive``, each with the next id; nothing is pushed.
-
-    Args:
-        clients: how many there are.
     """
 
     def __init__(self, clients: int) -> None:
@@ -54,7 +51,6 @@ class NumberedGrid(Grid):
 
     @property
     def run(self) -> Any:
-        """The one run."""
         return compat.run_of(RUN)
 
     def create_message(

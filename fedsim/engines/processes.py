@@ -84,22 +84,13 @@ class Processes:
 
     @property
     def free(self) -> bool:
-        """Whether a process takes another job."""
         return bool(self._idle)
 
     def submit(self, job: Job) -> None:
-        """Gives a job to a process that has none; an error: nothing of it was sent."""
         self._idle[-1].send(job.request)
         self._jobs[self._idle.pop()] = job
 
     def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
-        """A job with its answer, or with None: its process is gone, and it is to be given again.
-
-        Args:
-            seconds: how long to wait for one; it may be less, and then there is none.
-
-        Raises ``RunFailed`` where all processes are gone.
-        """
         if not self._living:
             raise RunFailed(f"all processes that train clients have ended, one with {self._exit}")
         by_pipe = {child.replies.reads: child for child in self._jobs}
@@ -124,7 +115,6 @@ class Processes:
         return None
 
     def close(self) -> None:
-        """Ends the processes, also those that train."""
         for child in self._children:
             child.process.kill()
         for child in self._children:
@@ -229,12 +219,7 @@ def _serve(app_of: AppOf, requests: "_Channel", replies: "_Channel") -> None:
 
 
 def _spawn(packed: bytes, environment: Mapping[str, str]) -> _Child:
-    """A new process, which runs nothing of the program's main module.
-
-    Args:
-        packed: what makes the clients' app, pickled.
-        environment: what differs from this process's.
-    """
+    """A new process, which runs nothing of the main module; ``packed``: see ``_packed``."""
     requests, replies = _Channel(copies=False), _Channel(copies=True)
     ends = *requests.ends(requests.reads), *replies.ends(replies.writes)
     code = f"from {__name__} import serve_spawned; serve_spawned({os.getpid()}, *{ends})"
@@ -258,14 +243,9 @@ def _spawn(packed: bytes, environment: Mapping[str, str]) -> _Child:
 def serve_spawned(
     parent: int, requests_file: int, requests_pipe: int, replies_file: int, replies_pipe: int
 ) -> None:
-    """What a new process does: answers messages until its parent is gone.
+    """What a new process does: answers messages until its parent, a process id, is gone.
 
-    Args:
-        parent: the parent's process id.
-        requests_file: the descriptor of the memory of the way to this process.
-        requests_pipe: that of its pipe.
-        replies_file: of the way back.
-        replies_pipe: of its pipe.
+    The other arguments are the descriptors of both channels: of their memory and of their pipe.
     """
     begin_child(parent)
     heap.keep()

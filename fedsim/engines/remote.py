@@ -51,42 +51,6 @@ AppOf = Callable[[States], ClientApp]
 """Makes the clients' app over the place of their memory."""
 
 
-def remote_request(message: Message, context: Context, states: States) -> RemoteRequest:
-    """The data that another process needs to answer a message.
-
-    Args:
-        message: to be answered.
-        context: of its node.
-        states: the clients' memory.
-    """
-    memory = states.load(context, settings_in(message.content))
-    return plain_records(message.content), dict(context.node_config), memory
-
-
-def remote_reply(
-    answer: RemoteAnswer, message: Message, context: Context, states: States
-) -> Message:
-    """The reply that another process has given; the client's memory is committed.
-
-    Args:
-        answer: what came back.
-        message: that was answered.
-        context: of its node.
-        states: the clients' memory.
-
-    Raises ``KeyboardInterrupt`` where the client did.
-    """
-    records, after = answer
-    if records is KeyboardInterrupt:
-        raise KeyboardInterrupt
-    if isinstance(records, str):
-        return failure_reply(message, records)
-    assert isinstance(records, list)
-    if after is not None:
-        states.commit(context, settings_in(message.content), after)
-    return Message(to_record_dict(records), reply_to=message)
-
-
 class _Brought:
     """The memory that came with a message, and what it is afterwards."""
 
@@ -104,11 +68,7 @@ class _Brought:
 
 
 class RemoteClients:
-    """Clients in this process, whose server is in another.
-
-    Args:
-        app_of: makes their app.
-    """
+    """Clients in this process, whose server is in another; ``app_of`` makes their app."""
 
     def __init__(self, app_of: AppOf) -> None:
         compat.identify(RUN)
@@ -140,11 +100,7 @@ def to_record_dict(records: PlainRecords) -> RecordDict:
 
 
 class Job:
-    """A message at a worker, or on its way to one.
-
-    Args:
-        request: what the worker is sent.
-    """
+    """A message at a worker, or on its way to one; ``request``: what the worker is sent."""
 
     def __init__(self, request: RemoteRequest) -> None:
         self.request, self.losses = request, 0
@@ -177,14 +133,8 @@ class WorkerPool(Protocol):
 class RemoteGrid(NumberedGrid):
     """Nodes 1 to ``clients``, whose messages to train are answered by workers, all others here.
 
-    A node answers one message after the other. A message that no worker has begun when its round
-    is over is not done; the reply to another that comes late is what ``pull_messages`` returns.
-
-    Args:
-        app_of: makes the clients' app.
-        clients: how many there are.
-        states: their memory.
-        workers: who trains.
+    A node answers one message after the other. A message that no worker has begun when its round is
+    over is not done; the reply to another that comes late is what ``pull_messages`` returns.
     """
 
     def __init__(self, app_of: AppOf, clients: int, states: States, workers: WorkerPool) -> None:
@@ -264,7 +214,7 @@ class RemoteGrid(NumberedGrid):
             message, context = self._jobs.pop(job)
             self._at_work.remove(message.metadata.dst_node_id)
             try:
-                reply = remote_reply(answer, message, context, self._states)
+                reply = self._reply(answer, message, context)
             except Exception as error:  # the disk of the clients' memory is full
                 reply = failure_reply(message, trace_of(error))
             self._come(reply)
@@ -290,7 +240,7 @@ class RemoteGrid(NumberedGrid):
         """Gives a message to a worker; its client has failed where that cannot be sent or read."""
         node = message.metadata.dst_node_id
         try:
-            job = job or Job(remote_request(message, context, self._states))
+            job = job or Job(self._request(message, context))
             self._workers.submit(job)
         except Exception as error:
             self._at_work.discard(node)
@@ -298,6 +248,21 @@ class RemoteGrid(NumberedGrid):
         else:
             self._jobs[job] = message, context
             self._at_work.add(node)
+
+    def _request(self, message: Message, context: Context) -> RemoteRequest:
+        memory = self._states.load(context, settings_in(message.content))
+        return plain_records(message.content), dict(context.node_config), memory
+
+    def _reply(self, answer: RemoteAnswer, message: Message, context: Context) -> Message:
+        """The reply that a worker has given; the client's memory is committed."""
+        records, after = answer
+        if isinstance(records, str):
+            return failure_reply(message, records)
+        if not isinstance(records, list):
+            raise records  # the client's own KeyboardInterrupt
+        if after is not None:
+            self._states.commit(context, settings_in(message.content), after)
+        return Message(to_record_dict(records), reply_to=message)
 
     def _context(self, message: Message) -> Context:
         number = message.metadata.dst_node_id

@@ -44,11 +44,7 @@ class Worker:
         self._clients: RemoteClients | None = None
 
     def ready(self, app_of: "list[ray.ObjectRef[AppOf]]") -> None:
-        """Returns when everything before it is done.
-
-        Args:
-            app_of: a list with the reference of what makes the clients' app.
-        """
+        """Returns when all before it is done; ``app_of``: the reference of what makes the app."""
         self._app_of = app_of
 
     def answer(self, head: bytes, data: Any) -> Packed | None:
@@ -81,7 +77,7 @@ class Workers:
 
     A job whose worker is lost waits for another that is there: all that a client knows comes with
     the message, and the answer is the same. A worker that Ray has replaced serves again; where no
-    machine has room for it, the others do its work.
+    machine has room for it, the others do its work. A run ends where a job lost too many.
 
     Args:
         app_of: makes the clients' app.
@@ -110,7 +106,6 @@ class Workers:
 
     @property
     def free(self) -> bool:
-        """Whether a worker takes another job."""
         return any(self._room.values())
 
     def submit(self, job: Job) -> None:
@@ -123,13 +118,6 @@ class Workers:
         self._assignments[answer] = _Assignment(job, worker, self._lives[worker], ready)
 
     def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
-        """A job with its answer, or with None: its worker was lost, and it is to be given again.
-
-        Args:
-            seconds: how long to wait for one; it may be less, and then there is none.
-
-        Raises ``RunFailed`` where a job has lost its worker too often.
-        """
         for worker in [w for w, at in self._absent.items() if at <= time.monotonic()]:
             del self._absent[worker]
             self._ask(worker)
@@ -147,7 +135,6 @@ class Workers:
         return assignment.job, self._taken(one, assignment)
 
     def close(self) -> None:
-        """Ends the actors, also those at work."""
         for actor in self._actors:
             with suppress(RayError):
                 ray.kill(actor)
@@ -212,11 +199,7 @@ def _was_there(probe: Any) -> bool:
 
 
 def pack_for_ray(plain: Any, memory: State | None) -> Packed:
-    """What travels, as Ray copies it fastest.
-
-    Args:
-        plain: values of any kind.
-        memory: of a client, from any device.
+    """What travels, as Ray copies it fastest: plain values, and a memory from any device.
 
     Example:
         >>> unpack_from_ray(pack_for_ray("a reply", {"w": torch.arange(3.0)}))
@@ -258,10 +241,7 @@ def _padded(size: int) -> int:
 def count_places(gpus: float) -> int:
     """How many workers of one core the cluster has room for, machine by machine.
 
-    Args:
-        gpus: the share of a GPU that each takes.
-
-    Raises ``UsageError`` where it has room for none.
+    ``gpus``: the share of a GPU that each takes. Raises ``UsageError`` where it has room for none.
     """
     room = 0
     for machine in (node["Resources"] for node in ray.nodes() if node["Alive"]):
@@ -281,13 +261,8 @@ def on_ray(
 ) -> Iterator[RemoteGrid]:
     """A grid on a cluster of its own, or on that at ``address``, all of whose cores serve clients.
 
-    Args:
-        app_of: makes the clients' app.
-        clients: how many.
-        states: their memory.
-        workers: how many train at once on a cluster of its own.
-        address: of a running cluster; None: one is started.
-        gpus: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
+    ``workers``: how many train at once on a cluster of its own; ``gpus``: the share of a GPU that
+    Ray sets aside for a client; it sees no other GPU.
 
     Raises ``UsageError`` where no cluster answers at ``address``, this process has one already, or
     no machine has room for a client.

@@ -48,11 +48,7 @@ def ask(path: str, arguments: list[str]) -> None:
 
 
 def listening(path: str) -> socket.socket:
-    """A socket at ``path``, bound from inside its folder: a bound path has 107 bytes at most.
-
-    Args:
-        path: absolute, of any length; its folder exists.
-    """
+    """A socket at an absolute path, bound in its folder: a bound path has 107 bytes at most."""
     server = socket.socket(socket.AF_UNIX)
     with chdir(os.path.dirname(path)):
         server.bind(os.path.basename(path))

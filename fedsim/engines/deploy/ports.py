@@ -26,11 +26,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def check_port(port: int, flag: str) -> None:
-    """Refuses a port on which nothing can listen.
-
-    Args:
-        port: its number.
-        flag: what the message calls the port.
+    """Refuses a port on which nothing can listen; ``flag``: what the message calls it.
 
     Raises ``UsageError`` where the number is not a port's, or where something has the port already.
 

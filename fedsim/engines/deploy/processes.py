@@ -23,15 +23,10 @@ _WATCHED = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } & exec "$@" </dev/null 3
 
 
 class Group:
-    """A command in a process group of its own, whose output goes to a file.
+    """A command in a process group of its own, whose output is added to the file ``log``.
 
-    Args:
-        name: what messages call it.
-        command: program and arguments.
-        log: the file, to which output is added.
-        environment: all of its variables.
-
-    Raises ``RunFailed`` where the program cannot be started.
+    ``name``: what messages call it; ``environment``: all of its variables. Raises ``RunFailed``
+    where the program cannot be started.
     """
 
     def __init__(

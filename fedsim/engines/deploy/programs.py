@@ -30,9 +30,8 @@ Value = str | int | float | bool
 def environment(home: Path, first: Path | None = None) -> dict[str, str]:
     """The variables of a Flower process: a home of its own, this Python's programs, this fedsim.
 
-    Args:
-        home: where Flower keeps its settings and the apps that it was sent.
-        first: a folder that comes first in ``PATH``.
+    ``home``: where Flower keeps its settings and the apps that it was sent; ``first``: a folder
+    that comes first in ``PATH``.
     """
     folders = [*([str(first)] if first else []), str(Path(sys.executable).parent)]
     programs = os.pathsep.join([*folders, os.environ.get("PATH", "")])
@@ -60,12 +59,7 @@ def find(name: str) -> str:
 
 
 def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
-    """Writes an app into ``folder``, which is made.
-
-    Args:
-        folder: the app's.
-        settings: of the run that are not defaults, spelled as flags are (``batch-size``).
-    """
+    """Writes an app into a new folder; ``settings`` are spelled as flags (``batch-size``)."""
     folder.mkdir(parents=True)
     flower = {
         "publisher": "fedsim",
