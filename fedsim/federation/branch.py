@@ -52,12 +52,7 @@ class Branch:
         self._batches: dict[Hashable, tuple[Tree, Tree]] = {}
 
     def begin(self, job: TrainJob, weights: Sequence[Tensor]) -> None:
-        """Takes over a client.
-
-        Args:
-            job: of the client.
-            weights: its first, on the device, in the order of the trainer's parameters.
-        """
+        """Takes over a client and its ``weights``, on the device, in the parameters' order."""
         self.trainer.begin(weights, job.optimizer, job.buffers)
         hooks = [hook for hook in flat_hooks(job.gradient_hooks) if isinstance(hook, TensorHook)]
         self._hooks = [self._in_place(i, hook) for i, hook in enumerate(hooks)]

@@ -77,12 +77,7 @@ RULE = "rule"
 
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
-    """A ClientApp for every engine.
-
-    Args:
-        config_of: the run's config, from the context where Flower brings it.
-        states: where the clients' memory lives.
-    """
+    """A ClientApp for every engine; ``config_of``: the run's config, from Flower's context."""
     app = ClientApp()
     answer_partition(app)
 
@@ -121,10 +116,7 @@ def serve_one(
 ) -> tuple[RecordDict, State]:
     """Answers the requests of one client; returns its reply's content and its memory.
 
-    Args:
-        serving: of the client.
-        train: as ``Trainer.train``, which takes the fields of a job.
-        device: of the trainer. Where its memory is full, ``DeviceFull``.
+    ``train``: as ``Trainer.train``. Where the memory of ``device`` is full, ``DeviceFull``.
     """
     try:
         request = next(serving)
@@ -155,12 +147,8 @@ def serve(
 ) -> Serving:
     """One message of one client: decode, train, encode, remember.
 
-    Args:
-        content: of the server's message.
-        settings: of the message (``settings_in``).
-        client: its number.
-        trainer: of the worker that trains the jobs.
-        memory: the client's before, empty before its first message.
+    ``settings`` are those of the message (``settings_in``), and ``memory`` is the client's from its
+    last message, empty before the first.
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """

@@ -33,9 +33,7 @@ _DRAWING: list[Task] = []  # tasks whose steps have been seen drawing
 def epoch_length(samples: int, size: int) -> int:
     """How many batches an epoch has: whole ones, and the samples that are left over are in none.
 
-    Args:
-        samples: of the client.
-        size: samples a batch; a client with fewer has one batch of all.
+    A client with fewer samples than the ``size`` of a batch has one batch of all.
 
     Example:
         >>> epoch_length(101, 32), epoch_length(378, 32), epoch_length(5, 32)

@@ -89,12 +89,7 @@ def at_once(config: RunConfig) -> int:
 
 
 def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSeveral:
-    """Serves several messages at once; a client that fails, in whichever part, fails alone.
-
-    Args:
-        config: the run.
-        states: where the clients' memory lives.
-    """
+    """Serves several messages at once; a client that fails, in whichever part, fails alone."""
 
     def answer_several(
         messages: Sequence[Message], contexts: Sequence[Context]

@@ -41,13 +41,8 @@ class ClientModel(NamedTuple):
 def evaluate(trainer: Trainer, weights: Tensors, clients: Sequence[int] | None = None) -> Score:
     """The scores of ``weights`` on the held-out samples, and on those that clients keep out.
 
-    A model's draws while it is scored are the same every time.
-
-    Args:
-        trainer: whose parameters change.
-        weights: of the model, by name.
-        clients: that are scored by themselves, where clients keep samples out; None: ``CLIENTS`` of
-            all at most.
+    A model's draws while it is scored are the same every time. ``clients``: that are scored by
+    themselves, where clients keep samples out; None: ``CLIENTS`` of all at most.
     """
     data, kept_out, parts = trainer.data, trainer.federation.kept_out, list[np.ndarray]()
     if kept_out is not None:
@@ -80,10 +75,7 @@ def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
     """The mean over clients of what each one's own model comes to on the held-out samples.
 
     Where clients have test samples of their own, each is scored on these with its own model, too.
-
-    Args:
-        trainer: whose parameters and buffers change.
-        models: of the clients; of none, all is NaN.
+    Without models all is NaN.
     """
     kept_out, on_test, on_parts = trainer.federation.kept_out, list[Score](), list[float]()
     for client, weights, buffers in models:
@@ -109,12 +101,8 @@ def _names(scores: Sequence[Score]) -> list[str]:
 def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, count: int) -> float:
     """The mean loss of a client's batches at ``weights``, in training mode and without a step.
 
-    Args:
-        trainer: whose parameters change.
-        weights: that the client would train from.
-        client: its number.
-        number: of the round: another has other batches.
-        count: how many batches; 0: an epoch, as many whole batches as its samples fill.
+    Each round, ``number``, has other batches: ``count`` of them, or for 0 an epoch, as many whole
+    batches as the client's samples fill.
     """
     first = number * trainer.batches_of(client).an_epoch
 
@@ -158,14 +146,9 @@ def _score(trainer: Trainer, inputs: Tree, targets: Tree, chosen: Tensor) -> Sco
 
 
 def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScores:
-    """Statistics of the metrics of single clients: every client counts once.
+    """The mean of clients' metrics, that of the worst tenth (one at least), and their deviation.
 
-    Args:
-        metrics: of each client that was scored; of none, all is NaN.
-        higher_is_better: which way the metric improves.
-
-    Returns:
-        The mean; the mean of the worst tenth, one client at least; the standard deviation.
+    Every client counts once; without clients all is NaN.
 
     Example:
         >>> over_clients([0.5, 1.0], True)
@@ -182,12 +165,7 @@ _BUFFERS, _ITERATIONS = "buffers", "iterations"
 
 
 def differ(trainer: Trainer, shared: Tensors) -> bool:
-    """Whether a client's model is another than the server's.
-
-    Args:
-        trainer: of the run.
-        shared: what travels, by name.
-    """
+    """Whether a client's model is another than the server's, of which ``shared`` travels."""
     half = trainer.plan.client
     return half.fine_tuning > 0 or not trainer.parameters.keys() <= shared.keys()
 
@@ -217,13 +195,9 @@ def models(
 ) -> Iterator[ClientModel]:
     """The model that each client would have, if it were sent the server's now.
 
-    Args:
-        trainer: of the run; it fine-tunes, where the algorithm's clients do.
-        weights: the server's, of what travels.
-        buffers: the server's.
-        parts: what ``personal_states`` returned.
-        number: of the last round.
-        start: local iterations of the run so far, by which the learning rate goes.
+    Where the algorithm's clients fine-tune, the trainer does. ``weights`` are the server's, of what
+    travels, and ``parts`` what ``personal_states`` returned; ``number``: of the last round;
+    ``start``: local iterations of the run so far, by which the learning rate goes.
     """
     half, seed = trainer.plan.client, trainer.config.seed
     sent = {**weights}

@@ -39,9 +39,6 @@ def reasons(failures: Iterable[str]) -> str:
     Reasons that differ in numbers alone (a round's, a loss) count as one, whose numbers are shown
     as `…`. Of more than three, the rest is counted together.
 
-    Args:
-        failures: the reason of each failure, in any order; of several lines the blanks are joined.
-
     Example:
         >>> reasons(["no room", "loss nan (round 2)", "no room", "loss nan (round 3)", "no room"])
         'no room x 3; loss nan (round …) x 2'
@@ -68,10 +65,8 @@ def failed_clients(clients: pd.DataFrame) -> str:
     """The clients of which replies were not used for a reason that the settings do not make.
 
     With how often, where several times, and with the rounds where at least three followed each
-    other. Five are named; empty where there is none.
-
-    Args:
-        clients: ``clients.parquet``, in the order of its rows.
+    other. Five are named; empty where there is none. ``clients`` has the rows of
+    ``clients.parquet`` in their order.
 
     Example:
         >>> import pandas as pd

@@ -30,10 +30,6 @@ _PLAIN = ("aten", "prim", "prims", "profiler")
 def is_heavy(namespace: str, name: str) -> bool:
     """Whether an operator without a rule may do more than a few operations per entry.
 
-    Args:
-        namespace: of the operator, such as ``aten``.
-        name: of the operator, such as ``mkldnn_rnn_layer``.
-
     Example:
         >>> is_heavy("aten", "mkldnn_rnn_layer"), is_heavy("mine", "step"), is_heavy("aten", "relu")
         (True, True, False)

@@ -98,9 +98,7 @@ _NEVER = math.inf
 def restore(clock: Clock[InFlight], under_way: Mapping[str, Any]) -> None:
     """Goes on with what 0.1.0 kept: times that lay ahead were forecasts, and bits what was left.
 
-    Args:
-        clock: at the time of then.
-        under_way: what stood under that name in the checkpoint.
+    ``clock`` is at the time of then, and ``under_way`` is what the checkpoint had by that name.
     """
     for work in under_way["works"]:
         times = {name: _NEVER if x is None else x for name, x in work.items()}
@@ -145,12 +143,9 @@ def _go_on(clock: Clock[InFlight], work: Mapping[str, Any]) -> None:
 
 
 def bits_down(traffic: RoundTraffic, client: int, framing: bool) -> int:
-    """The bits of the message to a client.
+    """The bits of the message to a client, which was sent nothing else in ``traffic``.
 
-    Args:
-        traffic: in which the client has been sent nothing else.
-        client: its number.
-        framing: whether the whole message counts, or its payload alone.
+    ``framing``: whether the whole message counts, or its payload alone.
     """
     down = traffic.downlinks[client]
     if not framing:

@@ -72,10 +72,6 @@ def bits_of_each(row: Mapping[str, Any], of: str) -> float:
 
     Download bits are divided by the number of clients asked in the round, as in a run's summary.
 
-    Args:
-        row: of ``rounds.parquet``.
-        of: ``up`` or ``total``.
-
     Example:
         >>> row = {"up_wire_bits": 80, "down_wire_bits": 90, "clients": 2, "failures": 1}
         >>> bits_of_each(row, "up"), bits_of_each(row, "total")
@@ -138,10 +134,7 @@ def client_books(traffic: RoundTraffic, clients: Mapping[int, int]) -> dict[int,
     """One for each client of the round's cohort, and for each whose late upload arrived in it.
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
-
-    Args:
-        traffic: of the round.
-        clients: by the traffic's keys, in the order of the books.
+    ``clients``: by the traffic's keys, in the order of the books.
     """
     reasons_of = traffic.refused | traffic.failures
     side_up, side_down = (
@@ -186,10 +179,8 @@ def bits_of_round(
 ) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
-    Args:
-        traffic: of the round.
-        books: of its clients (``client_books``).
-        sampling: the bits of a sampler's own requests; None: the run's sampler sends none.
+    ``books``: of its clients; ``sampling``: the bits of a sampler's own requests; None: the run's
+    sampler sends none.
     """
     sampler, clients = sampling or SamplerBits(), books.values()
     bits: dict[str, int] = {}
@@ -275,10 +266,6 @@ def layer_records(traffic: RoundTraffic, template: Tensors) -> list[LayerRecord]
     """One per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
     Empty where no client of the round says what it sent, and where messages are sums of entries.
-
-    Args:
-        traffic: of the round.
-        template: of the clients' updates.
     """
     counted = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
@@ -295,8 +282,7 @@ def layer_records(traffic: RoundTraffic, template: Tensors) -> list[LayerRecord]
 def used_iterations(row: Mapping[str, Any]) -> float:
     """The local iterations behind a round's used updates, their mean; 0 where none was used.
 
-    Args:
-        row: of ``rounds.parquet``. Without ``used_iterations``, all clients did the round's n.
+    In a row of ``rounds.parquet`` without ``used_iterations`` all clients did the round's n.
 
     Example:
         >>> used_iterations({"clients": 2, "local_iterations": 5})

@@ -4,15 +4,12 @@ For a controller: its observations, and the orders that follow from its actions.
 """
 
 import copy
-import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from flwr.app import ConfigRecord
 from torch import Tensor
@@ -46,45 +43,23 @@ def client_steps(
 ) -> Callable[[int], int] | None:
     """The local iterations of a round by client, of epochs or seconds; None: all do the round's n.
 
+    Of E epochs they are E times the whole batches of a client's samples; of seconds, as many as fit
+    into them, one at least.
+
     Args:
         plan: of the run.
         shards: every client's samples.
         network: the run's, with the FLOPs of an iteration where it goes by them.
         seed: of the run.
     """
+    epochs, size, seconds = plan.temporal, plan.batch_size, plan.local_seconds
     if plan.local_epochs is not None:
-        return partial(epoch_steps, plan, shards)
-    if plan.local_seconds is None:
+        return lambda client: epochs * epoch_length(len(shards[client]), size)
+    if seconds is None:
         return None
     assert network is not None  # checks: _local_work
     compute = network.links(plan.clients, seed, math.nan).compute
-    return partial(timed_steps, plan.local_seconds, compute)
-
-
-def timed_steps(seconds: float, compute: Sequence[float] | np.ndarray, client: int) -> int:
-    """The local iterations that fit into so many simulated seconds of a client, one at least.
-
-    Args:
-        seconds: of a round.
-        compute: seconds of an iteration, by client.
-        client: its number.
-
-    Example:
-        >>> [timed_steps(0.3, [0.1, 0.2, 0.4], client) for client in range(3)]
-        [3, 1, 1]
-    """
-    return max(1, math.floor(seconds / compute[client] * ROUNDED))
-
-
-def epoch_steps(plan: Plan, shards: Sequence[Sized], client: int) -> int:
-    """The local iterations of E epochs of a client's samples: E times the epoch's whole batches.
-
-    Args:
-        plan: of the run, with E and the size of batches.
-        shards: every client's samples.
-        client: its number.
-    """
-    return plan.temporal * epoch_length(len(shards[client]), plan.batch_size)
+    return lambda client: max(1, math.floor(seconds / compute[client] * ROUNDED))
 
 
 @dataclass
@@ -108,11 +83,9 @@ class Individual(Fixed):
 
     @abstractmethod
     def book(self, clients: Sequence[ClientRecord], works: Sequence[Work | None]) -> RoundOrders:
-        """The columns of a round's record on its clients' work, and those of their records.
+        """The columns of a round's record on its clients' work; sets those of their records.
 
-        Args:
-            clients: their records, of which the orders are set.
-            works: of each; None: it was neither asked nor its update used.
+        ``works``: of each client; None: it was neither asked nor its update used.
         """
 
 
@@ -120,10 +93,7 @@ class Epochs(Individual):
     """E epochs of each client's own samples, or so many seconds: n is another for each client.
 
     Messages have n in a setting that they have in every run, so nothing is charged for it.
-
-    Args:
-        config: the run, which has ``local_epochs`` or ``local_seconds``.
-        steps: the local iterations of a client in a round, by its number.
+    ``steps`` returns the local iterations of a client in a round, by its number.
     """
 
     def __init__(self, config: RunConfig, steps: Callable[[int], int]) -> None:
@@ -208,13 +178,7 @@ class Controlled(Individual):
         round_number = self._round
         observation = self._observation(round_number, clients)
         chosen, memory = self.controller.choose(observation, copy.deepcopy(self._before))
-        try:  # as a checkpoint brings it back: a run that goes on is the same
-            self.memory = json.loads(json.dumps(memory))
-        except (TypeError, ValueError) as error:
-            reason = f"its memory cannot be kept as JSON: {error}"
-            raise self._failed(round_number, reason) from error
-        if not isinstance(self.memory, dict):
-            raise self._failed(round_number, f"its memory is {memory!r}: give a dict")
+        self.memory = orders.as_json(memory, f"round {round_number}: controller {self.name}")
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
         self.steps = max((work.n for work in self.work.values()), default=0)
         reports = tuple(name for name in REPORTS if name in self.controller.needs)

@@ -5,9 +5,11 @@ significant digits); then, where the task's learning rate has steps, the iterati
 far, as n. Everything else the client knows from the run's settings.
 """
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from flwr.app import ConfigRecord
 from torch import Tensor
@@ -15,6 +17,7 @@ from torch import Tensor
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
+from fedsim.ground.errors import RunFailed
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
@@ -164,6 +167,20 @@ def uplink_at(config: RunConfig, p: float) -> Compressor:
         return method.compressor
     uplink = method.compressor if p == method.gradient else resolve(config.method, p).compressor
     return ErrorFeedback(uplink) if isinstance(uplink, Raw) else uplink
+
+
+def as_json(memory: object, whose: str) -> dict[str, Any]:
+    """A memory as a checkpoint brings it back, so that a run that goes on is the same.
+
+    Raises ``RunFailed``, which begins with ``whose``, unless it is a dict that JSON can hold.
+    """
+    try:
+        restored = json.loads(json.dumps(memory))
+    except (TypeError, ValueError) as error:
+        raise RunFailed(f"{whose}: its memory cannot be kept as JSON: {error}") from error
+    if not isinstance(restored, dict):
+        raise RunFailed(f"{whose}: its memory is {memory!r}: give a dict")
+    return restored
 
 
 def norm(tensors: State) -> float:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from fedsim.federation.draws import evenly_spread, untouched
 from fedsim.federation.fingerprint import attributes, contents, same
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
+from fedsim.federation.trial import TrialRun
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import SETTINGS
@@ -75,7 +76,7 @@ def check_trainable(config: RunConfig) -> None:
     _buffers(config)
     _draws_by_seed(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
-        _passes(_Trial(config, _visible(config)))
+        _passes(TrialRun(config, _visible(config)))
     check_growth(config)
 
 
@@ -160,14 +161,6 @@ def _sends_something(config: RunConfig) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """A run, and what of its settings a user's own functions can see: equal where that is."""
-
-    config: RunConfig = field(compare=False)
-    visible: Hashable
-
-
 def _visible(config: RunConfig) -> Hashable:
     settings = {name: x for name, x in config.flat().items() if SETTINGS[name].result}
     user_rows = tuple(own_rows().items())  # a notebook may define a method again
@@ -177,7 +170,7 @@ def _visible(config: RunConfig) -> Hashable:
 
 
 @lru_cache(maxsize=256)
-def _passes(trial: _Trial) -> None:
+def _passes(trial: TrialRun) -> None:
     """Once a process for all cells that differ only in what a batch does not depend on."""
     config = trial.config
     with untouched(torch.device(config.machine.device)):

@@ -7,7 +7,6 @@ time. The kernels are those of a client that trains by itself, so that its bits 
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 import torch
 
@@ -24,11 +23,21 @@ class NotRecorded(Exception):
     """A step that cannot be recorded; its cause has the reason."""
 
 
-class StepRecorder(Protocol):
-    """Carries out steps of several clients, or records them."""
+class StepRecorder:
+    """Carries out steps of several clients, or records them; as a CPU does, one after the other.
+
+    Example:
+        >>> steps = []
+        >>> again = StepRecorder().record([lambda: steps.append(0), lambda: steps.append(1)], ())
+        >>> again()
+        >>> steps
+        [0, 1]
+    """
 
     def run(self, works: Sequence[ClientStep]) -> None:
         """Carries out a step of each client."""
+        for work in works:
+            work()
 
     def record(
         self, works: Sequence[ClientStep], generators: Iterable[torch.Generator]
@@ -41,39 +50,16 @@ class StepRecorder(Protocol):
 
         Raises ``NotRecorded``.
         """
+        return partial(self.run, works)
 
     def free(self) -> None:
         """Frees memory that no tensor and no recorded step takes any more."""
 
 
-class PlainRecorder:
-    """Steps of a CPU, one client after the other; a recorded step is called again.
-
-    Example:
-        >>> steps = []
-        >>> again = PlainRecorder().record([lambda: steps.append(0), lambda: steps.append(1)], ())
-        >>> again()
-        >>> steps
-        [0, 1]
-    """
-
-    def run(self, works: Sequence[ClientStep]) -> None:
-        for work in works:
-            work()
-
-    def record(
-        self, works: Sequence[ClientStep], generators: Iterable[torch.Generator]
-    ) -> ClientStep:
-        return partial(self.run, works)
-
-    def free(self) -> None:
-        pass
-
-
 _CAPTURING = lock_of_process()  # a process captures one graph at a time
 
 
-class GraphRecorder:
+class GraphRecorder(StepRecorder):
     """Steps of a GPU: a stream per client, up to ``STREAMS``, that all run at once.
 
     Graphs share one pool of memory, because nothing that lies there is read by a later step.
@@ -145,6 +131,6 @@ def recorder_on(device: torch.device) -> StepRecorder:
 
     Example:
         >>> type(recorder_on(torch.device("cpu"))).__name__
-        'PlainRecorder'
+        'StepRecorder'
     """
-    return GraphRecorder(device) if device.type == "cuda" else PlainRecorder()
+    return GraphRecorder(device) if device.type == "cuda" else StepRecorder()

@@ -197,13 +197,9 @@ class Rounds(Schedule):
             self.traffic.dropped.append(client)
 
     def end(self, replies: Mapping[int, Message | None]) -> list[int]:
-        """Goes on to the end of the round.
+        """Goes on to the end of the round; the clients whose reply came in time, the first first.
 
-        Args:
-            replies: by client that was asked, its reply; None: it never comes.
-
-        Returns:
-            The clients whose reply came in time, the first first.
+        ``replies``: by client that was asked, its reply; None: it never comes.
         """
         clock, rules = self.clock, self.rules
         exchanges = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
@@ -352,12 +348,7 @@ def _seconds(reply: Message, of: str) -> float:
 
 
 class TimedGrid(CohortGrid):
-    """A grid whose replies come when the simulated clock says so.
-
-    Args:
-        grid: the grid beneath, which answers as fast as it can.
-        rounds: the clock.
-    """
+    """A grid whose replies come when the clock of ``rounds`` says so; ``grid`` answers at once."""
 
     def __init__(self, grid: Grid, rounds: Rounds) -> None:
         super().__init__(grid, [])
@@ -366,7 +357,6 @@ class TimedGrid(CohortGrid):
         self._ids = count(1)
 
     def get_node_ids(self) -> Iterable[int]:
-        """As the grid beneath."""
         return self._grid.get_node_ids()
 
     def send_and_receive(

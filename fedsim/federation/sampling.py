@@ -1,6 +1,5 @@
 """The interface of a run to its sampler: observations, requests, and the bits of requests."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +9,11 @@ import numpy as np
 from compressors import derive
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.ledger import SamplerBits
+from fedsim.federation.orders import as_json
 from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
 from fedsim.network.clock import Clock
-from fedsim.network.rates import ConstantRates, Rate
+from fedsim.network.rates import rates_at
 from fedsim.network.spec import Links
 from fedsim.settings.config import RunConfig
 from fedsim.settings.samplers import DrawInfo, Participation, SamplerMemory
@@ -27,12 +27,7 @@ NUMBER_BITS = 32
 
 
 class Sampling:
-    """A run's sampler at work.
-
-    Args:
-        config: the run, whose sampler is another than ``uniform``.
-        shards: the samples of each client.
-        entries: of what travels, dense.
+    """A run's sampler at work, which is another than ``uniform``.
 
     Attributes:
         memory: the sampler's.
@@ -70,12 +65,8 @@ class Sampling:
     def register(self, clock: Clock[InFlight], timed: bool) -> list[InFlight]:
         """Before the first round every client tells how many samples it has, where that matters.
 
-        Args:
-            clock: which goes on until the server has heard of all.
-            timed: whether messages take time.
-
-        Returns:
-            The messages; none where they take no time.
+        The clock goes on until the server has heard of all. Returns the messages; none where they
+        take no time.
         """
         if self.samples is None:
             return []
@@ -94,14 +85,10 @@ class Sampling:
         count: int,
         now: float,
     ) -> list[int]:
-        """Draws so many of the available clients, ascending; all if there are no more.
+        """Draws ``count`` of the clients ``among``, both ascending; all if there are no more.
 
-        Args:
-            number: of the draw, as ``DrawInfo``.
-            round_number: the round, or the row.
-            among: who can be asked, ascending.
-            count: how many are wanted.
-            now: the simulated time, in seconds.
+        ``number`` is that of the draw (``DrawInfo``), ``round_number`` that of the round or the
+        row, and ``now`` the simulated time in seconds.
 
         Raises ``RunFailed`` where the sampler draws others than the candidates, or another number.
         """
@@ -151,12 +138,9 @@ class Sampling:
         return SamplerBits(self._registered + NUMBER_BITS * len(self._scored), sum(down))
 
     def learn(self, number: int, traffic: RoundTraffic, updates: Mapping[int, Update]) -> None:
-        """Tells the sampler of a round: whose updates were used, and what is known of them.
+        """Tells the sampler of a round, or row: whose updates were used, and what is known of them.
 
-        Args:
-            number: the round, or the row.
-            traffic: of the round.
-            updates: by a key of the traffic.
+        ``updates``: by a key of the traffic.
         """
         taken = {
             updates[key].client: Participation(
@@ -168,16 +152,7 @@ class Sampling:
             for key, up in sorted(traffic.uplinks.items())
         }
         memory = self.sampler.learn(taken, self.memory)
-        try:  # as a checkpoint brings it back: a run that goes on is the same
-            self.memory = json.loads(json.dumps(memory))
-        except (TypeError, ValueError) as error:
-            raise RunFailed(
-                f"round {number}: sampler {self.name}: its memory cannot be kept as JSON: {error}"
-            ) from error
-        if not isinstance(self.memory, dict):
-            raise RunFailed(
-                f"round {number}: sampler {self.name}: its memory is {memory!r}: give a dict"
-            )
+        self.memory = as_json(memory, f"round {number}: sampler {self.name}")
         self._registered, self._scored = 0, {}
 
 
@@ -190,14 +165,6 @@ def _listed(clients: Sequence[int] | np.ndarray) -> np.ndarray:
 
 def _transfer_seconds(links: Links, bits: float, clients: np.ndarray, now: float) -> np.ndarray:
     """The seconds of so many bits down and up, with both latencies, by client."""
-    down, up = (_rates(rates, clients, now) for rates in (links.down, links.up))
+    down, up = (rates_at(rates, clients, now) for rates in (links.down, links.up))
     with np.errstate(divide="ignore"):
         return np.asarray(bits / down + bits / up + 2 * links.latency[clients])
-
-
-def _rates(links: Sequence[Rate], clients: np.ndarray, now: float) -> np.ndarray:
-    """The rates of clients' links at a time, in bits per second."""
-    if isinstance(links, ConstantRates):
-        rates: np.ndarray = links.values[clients]
-        return rates
-    return np.array([links[int(client)].at(now) for client in clients])

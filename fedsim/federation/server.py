@@ -290,10 +290,7 @@ class Server:
     def book(self, round_updates: RoundUpdates, number: int, start: float) -> dict[str, Any]:
         """Scores the model where it is time, and writes the round's row; returns the row.
 
-        Args:
-            round_updates: what the schedule has collected for it.
-            number: of the round, which is done.
-            start: when it began (``time.perf_counter``).
+        ``start``: when the round began (``time.perf_counter``).
         """
         end, traffic, began = self.strategy.end, round_updates.traffic, time.perf_counter()
         for name, x in end.weights.items():
@@ -372,12 +369,6 @@ class Server:
         scored, too: when it ends, if the next round is expected to send as much; else now, after
         this round has sent more. Both ways, the first round sends less, as the initial model is
         free: the next may be dense.
-
-        Args:
-            number: of the round.
-            bits: of the round.
-            failed: its replies that are not used.
-            clients: how many are used.
         """
         plan, spent = self.plan, self.recorder.spent
         counted = {
@@ -443,10 +434,8 @@ def make_strategy(
 ) -> ChannelStrategy:
     """The strategy of a run: its algorithm, with the task's optimizer where it has one.
 
-    Args:
-        config: the run's settings.
-        buffers: the model's buffers, if it has any.
-        unused: names of parameters that the loss may not reach (``Trainer.unused``).
+    ``buffers``: the model's, if it has any; ``unused``: names of parameters that the loss may not
+    reach (``Trainer.unused``).
     """
     plan = config.plan
     task: dict[str, Any] = {

@@ -78,9 +78,7 @@ class SlotFile:
     def begin(self, used: Iterable[Slot] = (), before: Iterable[Slot] = ()) -> None:
         """Takes what the file holds as a run left it, to be written; all else in it is free.
 
-        Args:
-            used: the slots that the run goes on from.
-            before: those that an older checkpoint names.
+        ``before``: slots that an older checkpoint names.
         """
         used, before, self._flags = {*used}, {*before}, os.O_RDWR | os.O_CREAT
         self._retired = [(0, slot) for slot in before - used]

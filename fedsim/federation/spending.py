@@ -14,11 +14,6 @@ class Spending:
     A request is charged as a whole: its download, the local iterations and its upload. A client
     whose battery it empties still ends it, and is asked no more.
 
-    Args:
-        network: whose messages or iterations take energy, with the FLOPs of an iteration.
-        clients: how many the federation has.
-        seed: of the run, from which the clients' own values follow.
-
     Attributes:
         spent: joules by client; a client that has spent nothing has no entry.
         empty: the clients whose battery is empty, ascending: always the same list.
@@ -58,11 +53,8 @@ class Spending:
         """Books what a client spends on a request; returns the joules.
 
         A request that ends when it is received costs its download alone, and one that ends when
-        the client has trained costs no upload.
-
-        Args:
-            request: to the client, and its reply.
-            work: what the client computes, in local iterations; None: the request's.
+        the client has trained costs no upload. ``work``: what the client computes, in local
+        iterations; None: the request's.
         """
         iterations = 0.0 if request.until == "received" else work or request.iterations
         up = request.up_bits if request.until == "arrived" else 0.0

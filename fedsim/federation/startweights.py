@@ -14,17 +14,12 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
     """Fills a model with what the file of ``--weights`` holds: every parameter, and buffers.
 
     Frozen parameters are filled too. Buffers that the file lacks stay as they are. A tensor that
-    the model has under several names (tied weights) may have one of them, or several.
+    the model has under several names (tied weights) may have one of them, or several. ``weights``
+    is the flag with its digest.
 
-    Args:
-        model: whose values are changed.
-        weights: the flag, its digest with it.
-        task: whose model it is, for words.
-
-    Raises:
-        UsageError: the file is damaged or has changed, lacks a parameter, has a name that is not
-            the model's, a tensor of another shape or type, or one that is not finite; or it has
-            other values under another name of one tensor.
+    Raises ``UsageError`` where the file is damaged or has changed, lacks a parameter, has a name
+    that is not the model's, a tensor of another shape or type, or one that is not finite; or where
+    it has other values under another name of one tensor.
     """
     flag = f"--weights is {weights.rpartition('@')[0]!r}"
     try:

@@ -83,15 +83,10 @@ def _first(config: RunConfig) -> State:
 
 
 def check_storage(config: RunConfig, folder: Path | None) -> None:
-    """Logs how much clients will keep, where it is more than stays in RAM.
+    """Logs how much clients will keep on the engine ``local``, where not all stays in RAM.
 
-    Args:
-        config: the run, on the engine ``local``.
-        folder: of the run; None: it has none.
-
-    Raises:
-        UsageError: it fits neither into RAM nor onto the disk, or cannot be kept in the format
-            of ``--memory-as``.
+    Raises ``UsageError`` where it fits neither into RAM nor onto the disk of the run's ``folder``,
+    or cannot be kept in the format of ``--memory-as``.
     """
     if config.machine.memory_as != EXACT:
         client_memory.check_packing(_first(config), config.machine.memory_as)

@@ -71,7 +71,7 @@ def width_of(config: RunConfig) -> int:
         return 1
     values = config.filled()
     steps = tuple((name, repr(x)) for name, x in values.items() if name not in _UNSEEN)
-    if reason := trial_outcome(_TrialRun(config, (machine.device, machine.source, steps))):
+    if reason := trial_outcome(TrialRun(config, (machine.device, machine.source, steps))):
         logging.getLogger("fedsim").warning(
             "task %s: clients train one after the other: %s", config.plan.task.name, reason
         )
@@ -80,15 +80,15 @@ def width_of(config: RunConfig) -> int:
 
 
 @dataclass(frozen=True)
-class _TrialRun:
-    """A run, and what of its settings a step depends on: equal where that is."""
+class TrialRun:
+    """A run, and what of its settings a trial depends on: equal where that is."""
 
     config: RunConfig = field(compare=False)
-    steps: Hashable
+    facts: Hashable
 
 
 @lru_cache(maxsize=256)
-def trial_outcome(trial_run: _TrialRun) -> str:
+def trial_outcome(trial_run: TrialRun) -> str:
     """What a process of its own says to clients that train together; empty: nothing against it."""
     code = "from fedsim.federation import trial; trial.answer_trial()"
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
@@ -128,9 +128,7 @@ def answer_trial() -> None:
 def trial_difference(config: RunConfig, recorder: StepRecorder | None = None) -> str:
     """In what clients that train together differ from one after the other; empty: in nothing.
 
-    Args:
-        config: the run.
-        recorder: of the steps together; None: that of the run's device.
+    ``recorder``: of the steps together; None: that of the run's device.
     """
     trainer = Trainer(config, ClientData.of(config))
     clients = _of_one_size(trainer)

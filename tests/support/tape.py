@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from compressors.kernels.gpu.graphs import Recording
 from compressors.kernels.gpu.language import WATCHERS
-from fedsim.federation.recorder import ClientStep, PlainRecorder
+from fedsim.federation.recorder import ClientStep, StepRecorder
 
 
 class Tape(TorchDispatchMode):
@@ -42,7 +42,7 @@ class Tape(TorchDispatchMode):
                         x.copy_(y)
 
 
-class TapeRecorder(PlainRecorder):
+class TapeRecorder(StepRecorder):
     """Records steps on tapes.
 
     Attributes:

@@ -22,7 +22,6 @@ from fedsim.federation.recorder import (
     ClientStep,
     GraphRecorder,
     NotRecorded,
-    PlainRecorder,
     StepRecorder,
 )
 from fedsim.federation.trainer import Trainer
@@ -33,7 +32,7 @@ from strategies import TrainJob, TrainResult
 from strategies import client_optimizers as own
 from strategies.algorithms.chain import Hooks
 from strategies.algorithms.fedbabu import Freeze
-from strategies.algorithms.fedprox import pull
+from strategies.algorithms.fedprox import Pull
 from strategies.algorithms.scaffold import Correction
 from tests.support.models import normed
 from tests.support.tape import TapeRecorder
@@ -126,7 +125,7 @@ def test_optimizers(name: str, make_task: Any) -> None:
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_optimizers_that_count(name: str, make_task: Any) -> None:
-    compare_rounds(trainer_for(make_task(optimizer=COUNTING[name])), PlainRecorder())
+    compare_rounds(trainer_for(make_task(optimizer=COUNTING[name])), StepRecorder())
 
 
 class Partly(nn.Module):
@@ -189,7 +188,7 @@ def both_hooks(client: int, weights: State) -> tuple[Any, ...]:
     """Of FedProx and SCAFFOLD, whose variate is another for each client and round."""
     scale = 0.01 * (client + 1) * float(weights["0.weight"].sum())
     correction = Correction({name: scale * torch.ones_like(x) for name, x in weights.items()})
-    return (Hooks([pull(0.3, weights), Hooks([correction])]),)
+    return (Hooks([Pull(weights, 0.3), Hooks([correction])]),)
 
 
 def frozen_hooks(client: int, weights: State) -> tuple[Any, ...]:
@@ -290,7 +289,7 @@ def test_batches_of_many_shapes_train_one_after_the_other(
     assert tape.counts["run"] < 27 and "more than 16 shapes" in caplog.text
 
 
-class Silent(PlainRecorder):
+class Silent(StepRecorder):
     """Repeated steps do nothing, and are counted."""
 
     def __init__(self) -> None:
@@ -395,7 +394,7 @@ def test_clients_that_do_not_fit_are_halved(
     assert full.freed == len(caplog.records) == 2 and full.counts["record"]
 
 
-class Refusing(PlainRecorder):
+class Refusing(StepRecorder):
     """A device that records nothing."""
 
     def record(self, works: Any, generators: Any) -> ClientStep:

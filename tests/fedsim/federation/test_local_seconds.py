@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, UsageError, load, run
-from fedsim.federation.local_steps import timed_steps
+from fedsim.federation.local_steps import client_steps
 from fedsim.network import parse as parse_network
 from fedsim.results.labels import delay_symbol
 from fedsim.results.schema import read_summary
@@ -74,4 +74,6 @@ def test_fednova_weighs_by_the_iterations_of_each(
     [(0.3, 0.1, 3), (1.0, 1 / 3, 3), (0.1, 5.0, 1), (7.0, 2.0, 3), (0.7, 0.1, 7)],
 )
 def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: float, n: int) -> None:
-    assert timed_steps(seconds, [compute], 0) == n
+    plan = RunConfig.of(network=f"compute={compute!r}s", rounds=1, local_seconds=seconds).plan
+    steps = client_steps(plan, [], plan.network, seed=0)
+    assert steps is not None and steps(0) == n

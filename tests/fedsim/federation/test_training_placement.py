@@ -22,7 +22,7 @@ from fedsim.federation.branches import Branches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.recorder import PlainRecorder
+from fedsim.federation.recorder import StepRecorder
 from fedsim.federation.trainer import Trainer
 from strategies import TrainJob, TrainResult, generators
 from tests.compressors.device.test_device_placement import CUDA, elsewhere
@@ -138,7 +138,7 @@ def test_a_clients_steps_wait_once(
     own = Trainer(*settings())
     assert (own.data.train_x.device == CUDA) == bool(memory)
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}
-    branches = Branches(own, 3, PlainRecorder())
+    branches = Branches(own, 3, StepRecorder())
     first = own.train(0, weights, {}, 0, 1)
     jobs = [TrainJob(c, weights, first.optimizer, 1, steps, {}, 1) for c in range(3)]
     for work in (lambda: own.train(*jobs[0]), lambda: branches.train(jobs)):
@@ -186,7 +186,7 @@ def test_scoring_waits_once(absent: None) -> None:
 def test_clients_at_once(absent: None) -> None:
     own = Trainer(*settings())
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}
-    branches = Branches(own, 3, PlainRecorder())
+    branches = Branches(own, 3, StepRecorder())
     memory: list[State] = [{}, {}, {}]
     for start in (0, 2):
         jobs = [TrainJob(c, weights, memory[c], start, 2, {}, start) for c in range(3)]

@@ -136,8 +136,8 @@ def test_a_trial_runs_in_a_process_of_its_own(make_task: Any) -> None:
 
     here = os.getpid()
     good, bad = (RunConfig.of(task=make_task(**x), method="raw") for x in ({}, {"build": ends}))
-    assert trial_outcome(trial._TrialRun(good, 0)) == ""
-    assert "ended with 7" in trial_outcome(trial._TrialRun(bad, 1))
+    assert trial_outcome(trial.TrialRun(good, 0)) == ""
+    assert "ended with 7" in trial_outcome(trial.TrialRun(bad, 1))
 
 
 def test_a_gpu_s_clients_train_together_after_a_trial(
@@ -155,7 +155,7 @@ def test_a_gpu_s_clients_train_together_after_a_trial(
     assert at_once(RunConfig.of(**base, stack=1)) == at_once(RunConfig.of(**base, cohort=1)) == 1
     assert width_of(RunConfig.of(**{**base, "device": "cpu"}, stack=7)) == 1
     assert width_of(RunConfig.of(**base, engine="ray")) == 1
-    runs = [trial._TrialRun(RunConfig.of(**base, seed=seed), "steps") for seed in (0, 1)]
+    runs = [trial.TrialRun(RunConfig.of(**base, seed=seed), "steps") for seed in (0, 1)]
     assert runs[0] == runs[1]  # runs of the same steps are tried once
 
 
