@@ -14,14 +14,7 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.local import (
-    RUN,
-    NumberedGrid,
-    call_app,
-    failure_reply,
-    too_late,
-    trace_of,
-)
+from fedsim.engines.local import RUN, NumberedGrid, call_app, failure_reply, too_late, trace_of
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import settings_in
 

@@ -5,7 +5,7 @@
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from compressors import Sent, State, UpdateError, compress, derive
+from compressors import Sent, State, Tensors, UpdateError, compress, derive
 from compressors.device import GPU_DEVICES
 from compressors.message import Upload
 from compressors.usercode import user_code
@@ -56,7 +56,7 @@ class Masking(NamedTuple):
     """An optimizer state, of which first moments become zero at the ``indices`` of tensors."""
 
     optimizer: State
-    indices: Mapping[str, Tensor]
+    indices: Tensors
 
 
 class Masked(NamedTuple):

@@ -30,12 +30,6 @@ def resident(data: Data, device: torch.device) -> Data:
     All trainers of a process share them. They stay on the host where a batch is more than a look
     into tensors (``Samples``, a ``Data.draw`` that is no ``Augmentation``), and where they take
     more than half of what is free.
-
-    Example:
-        >>> from fedsim import TASKS
-        >>> data = TASKS["digits"].load(None, False)
-        >>> resident(data, torch.device("cpu")) is data
-        True
     """
     if device.type != "cuda":
         return data

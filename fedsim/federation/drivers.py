@@ -10,15 +10,7 @@ from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.branches import Result, branches_of
-from fedsim.federation.client import (
-    Masked,
-    Masking,
-    Request,
-    Serving,
-    client_of,
-    mask_all,
-    serve,
-)
+from fedsim.federation.client import Masked, Masking, Request, Serving, client_of, mask_all, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
 from fedsim.federation.trial import width_of
@@ -79,12 +71,7 @@ def _masked(maskings: Sequence[Masking]) -> list[Answer]:
 
 
 def at_once(config: RunConfig) -> int:
-    """How many clients of ``config`` a worker trains at once; 1: one after the other.
-
-    Example:
-        >>> at_once(RunConfig())
-        1
-    """
+    """How many clients of ``config`` a worker trains at once; 1: one after the other."""
     return min(width_of(config), config.plan.cohort)
 
 

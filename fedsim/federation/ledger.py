@@ -19,20 +19,12 @@ from functools import lru_cache
 from math import nan
 from typing import Any
 
-from torch import Tensor
-
 from compressors import Tensors
 from compressors.bits import Span
 from fedsim.federation.failures import reasons
 from fedsim.ground.columns import receivers
 from fedsim.ground.files import bytes_of, digest_of
-from fedsim.ground.records import (
-    ClientBooks,
-    CodingSeconds,
-    FailedReplies,
-    LayerRecord,
-    RoundBits,
-)
+from fedsim.ground.records import ClientBooks, CodingSeconds, FailedReplies, LayerRecord, RoundBits
 from strategies import RoundTraffic
 from strategies.channel.framing import NO_TRAVEL
 from strategies.channel.payload import BUFFERS, CHARGES
@@ -331,7 +323,7 @@ def digest_of_rows(rows: Iterable[Mapping[str, Any]]) -> str:
     return digest_of("\n".join(lines).encode("ascii"))
 
 
-def digest_of_model(tensors: Mapping[str, Tensor]) -> str:
+def digest_of_model(tensors: Tensors) -> str:
     """Of tensors by name, in the order of the names: of their types, shapes and values.
 
     Example:

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from flwr.app import ConfigRecord
-from torch import Tensor
 
-from compressors import Compressor, State
+from compressors import Compressor, State, Tensors
 from fedsim.federation import ledger, orders
 from fedsim.federation.draws import epoch_length
 from fedsim.federation.orders import START, Fixed, Work
@@ -138,7 +137,7 @@ class Controlled(Individual):
     def __init__(
         self,
         config: RunConfig,
-        weights: Mapping[str, Tensor],
+        weights: Tensors,
         trained: Collection[str],
         steps: Callable[[int], int] | None = None,
         network: NetworkSpec | None = None,
@@ -251,7 +250,7 @@ class Controlled(Individual):
     def _failed(self, number: int, reason: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {reason}")
 
-    def resumed(self, weights: Mapping[str, Tensor]) -> None:
+    def resumed(self, weights: Tensors) -> None:
         self._weights = dict(weights)
 
     def uplink(self, payload: bytes) -> Compressor:
@@ -262,7 +261,7 @@ class Controlled(Individual):
         self,
         row: Mapping[str, Any],
         traffic: RoundTraffic,
-        weights: Mapping[str, Tensor],
+        weights: Tensors,
         updates: Mapping[int, Update],
     ) -> None:
         """Takes in a finished round: its row, its traffic, the model after, and its updates."""

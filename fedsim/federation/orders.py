@@ -7,14 +7,13 @@ far, as n. Everything else the client knows from the run's settings.
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import ConfigRecord
-from torch import Tensor
 
-from compressors import Compressor, ErrorFeedback, Raw, State
+from compressors import Compressor, ErrorFeedback, Raw, State, Tensors
 from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
 from fedsim.ground.errors import RunFailed
@@ -81,7 +80,7 @@ class Fixed:
         last = round_number * self.plan.temporal >= self.plan.iterations
         return last or round_number % self.plan.evaluate_every == 0
 
-    def resumed(self, weights: Mapping[str, Tensor]) -> None:
+    def resumed(self, weights: Tensors) -> None:
         """The model from which the run goes on."""
 
     def close(self, number: int, works: Collection[Work]) -> None:

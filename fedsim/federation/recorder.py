@@ -127,10 +127,5 @@ class GraphRecorder(StepRecorder):
 
 
 def recorder_on(device: torch.device) -> StepRecorder:
-    """The recorder for steps on a device.
-
-    Example:
-        >>> type(recorder_on(torch.device("cpu"))).__name__
-        'StepRecorder'
-    """
+    """The recorder for steps on a device."""
     return GraphRecorder(device) if device.type == "cuda" else StepRecorder()

@@ -348,7 +348,7 @@ def _seconds(reply: Message, of: str) -> float:
 
 
 class TimedGrid(CohortGrid):
-    """A grid whose replies come when the clock of ``rounds`` says so; ``grid`` answers at once."""
+    """A grid whose replies come when the clock of ``rounds`` has them; ``grid`` answers at once."""
 
     def __init__(self, grid: Grid, rounds: Rounds) -> None:
         super().__init__(grid, [])

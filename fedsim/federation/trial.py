@@ -57,10 +57,6 @@ def width_of(config: RunConfig) -> int:
 
     With one worker on a GPU a trial decides, once for all runs of a process whose steps are the
     same, and one line of the log has the reason where it fails.
-
-    Example:
-        >>> width_of(RunConfig.of(stack=4))
-        1
     """
     machine = config.machine
     on_gpu = torch.device(machine.device).type == "cuda"

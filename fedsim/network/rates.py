@@ -223,7 +223,7 @@ def read_trace(file: Path) -> Trace:
 def read_rates(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
     """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
 
-    An array has the shape (steps, columns). Of the ``columns`` `seconds` is the first, which begins
+    An array has the shape (steps, columns). The first of the ``columns`` is `seconds`, which begins
     at 0 and rises; ``named``: the columns, as a message names them.
 
     Raises ``UsageError`` where the file cannot be read, or its numbers are not as said.

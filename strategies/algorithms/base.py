@@ -10,13 +10,17 @@ from compressors import Compressor, Packet, Raw, State, Tensors
 from strategies.algorithms.requirements import Requirement, Setup, Unmet, unmet
 from strategies.channel.client_end import Delivery
 from strategies.channel.orders import Side
-from strategies.channel.traffic import Uplink
+from strategies.channel.traffic import Uplinks
 
-GradientHook = Callable[[Mapping[str, Tensor]], None]
+GradientHook = Callable[[Tensors], None]
 """Adds to the gradients (``x.grad``) of a model's parameters, by name, before each local step.
 
 A job is trained with a copy (``copy.copy``), so that an object which counts its steps begins anew.
 """
+
+
+Step = tuple[Tensors | None, State]
+"""What moves the model (None: nothing yet), and the server's state from now on."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class TensorHook:
         tensors: what the hook reads, by name.
     """
 
-    tensors: Mapping[str, Tensor]
+    tensors: Tensors
 
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         """Adds to the gradients of ``parameters``; see ``GradientHook``."""
         raise NotImplementedError
 
@@ -50,7 +54,7 @@ class TensorHook:
         shapes = ((name, x.shape, x.dtype) for name, x in self.tensors.items())
         return type(self), *numbers.items(), *shapes
 
-    def at(self, parameters: Mapping[str, Tensor]) -> Self:
+    def at(self, parameters: Tensors) -> Self:
         """The same hook with the tensors of ``parameters``' names alone, on their devices."""
         both = self.tensors.keys() & parameters.keys()
         moved = {n: self.tensors[n].to(p.device) for n, p in parameters.items() if n in both}
@@ -90,6 +94,10 @@ class TrainResult:
     buffers: State = field(default_factory=dict)
     rate: float = 0.0
     seconds: float = 0.0
+
+
+Training = Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]
+"""A round's jobs; at the end the last of them, and the round's result."""
 
 
 class ClientUpdate(NamedTuple):
@@ -132,9 +140,7 @@ class Client:
         """A function that adds to the gradients of each local step; None: nothing."""
         return None
 
-    def train(
-        self, delivery: Delivery, state: State, job: TrainJob
-    ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
+    def train(self, delivery: Delivery, state: State, job: TrainJob) -> Training:
         """Yields the round's training, in one job or in several of fewer local steps.
 
         Returns the last job and the round's result, whose ``update`` is that job's.
@@ -294,9 +300,7 @@ class Algorithm:
         """
         return 1.0
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         """What moves the model (None: nothing yet), and the server's state from now on.
 
         Args:

@@ -1,6 +1,6 @@
 """Several clients' halves as one."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ from strategies.algorithms.base import (
     Client,
     ClientUpdate,
     GradientHook,
+    Training,
     TrainJob,
     TrainResult,
 )
@@ -37,7 +38,7 @@ class Hooks:
     def __init__(self, hooks: Sequence[GradientHook]) -> None:
         self.hooks = hooks
 
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         """What every hook adds."""
         for hook in self.hooks:
             hook(parameters)
@@ -100,9 +101,7 @@ class Chain(Client):
         hooks = [hook for hook in optional if hook is not None]
         return Hooks(hooks) if hooks else None
 
-    def train(
-        self, delivery: Delivery, state: State, job: TrainJob
-    ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
+    def train(self, delivery: Delivery, state: State, job: TrainJob) -> Training:
         """That of the last half which has another than one job."""
         splits = [pair for pair in self._each(state) if type(pair[0]).train is not Client.train]
         half, half_state = splits[-1] if splits else (PLAIN, state)

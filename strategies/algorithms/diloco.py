@@ -1,19 +1,26 @@
 """Streaming DiLoCo: clients train on while a fragment of the model travels, and merge it later."""
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 
 from compressors import Compressor, Packet, Raw, State, Tensors
 from compressors.whole.fragments import NEXT_FRAGMENT, STRIDE, Fragments
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
+from strategies.algorithms.base import (
+    Client,
+    ClientUpdate,
+    RoundInfo,
+    Step,
+    Training,
+    TrainJob,
+    TrainResult,
+    Uplinks,
+)
 from strategies.algorithms.nesterov import Nesterov
-from strategies.algorithms.requirements import Requirement, Setup, Unmet, every_client
+from strategies.algorithms.requirements import Setup, Unmet, every_client
 from strategies.channel.client_end import Delivery
-from strategies.channel.traffic import Uplink
 
 LOCAL, ROUND = "local", "round"
 """In a client's state: its own parameters, and the round in which it took part last."""
@@ -50,9 +57,7 @@ class Replica(Client):
     def initial_weights(self, delivery: Delivery, state: State) -> Tensors:
         return unnest(LOCAL, state) or delivery.weights
 
-    def train(
-        self, delivery: Delivery, state: State, job: TrainJob
-    ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
+    def train(self, delivery: Delivery, state: State, job: TrainJob) -> Training:
         """``tau`` steps, the merge, and the other steps of the round; no merge without such."""
         if self.tau == 0:
             job = job._replace(weights=self._merged(delivery, state, job.weights))
@@ -189,14 +194,9 @@ class DiLoCo(Nesterov):
         Replica(tau=2, alpha=0.5)
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        every_client,
-        steps_after_the_merge,
-        no_pull,
-        fragments_both_ways,
-    )
-    every_reply: ClassVar[bool] = True
-    refuses_buffers: ClassVar[str] = "would reach the clients without the delay"
+    requires = (every_client, steps_after_the_merge, no_pull, fragments_both_ways)
+    every_reply = True
+    refuses_buffers = "would reach the clients without the delay"
     tau: int = 1
     alpha: float = 0.5
 
@@ -221,9 +221,7 @@ class DiLoCo(Nesterov):
             return Fragments(Raw(), uplink.count, uplink.order)
         return Raw()
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         update, velocity = super().step(uplinks, state, model, info)
         assert update is not None
         names = fragment_names(info.uplink, model, info.number)

@@ -1,9 +1,7 @@
 """Central differential privacy: clipped updates, and Gaussian noise on their sum at the server."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,9 +9,8 @@ from torch import Tensor
 from compressors import State, Tensors, derive
 from compressors.base import empty_like
 from strategies.algorithms.accountant import epsilon_of
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import Requirement, Setup, Unmet
-from strategies.channel.traffic import Uplink
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import Setup, Unmet
 
 CLIP = "clip"
 """In the server's state: the bound on norms of the next round, where that adapts."""
@@ -88,8 +85,8 @@ class DP(Algorithm):
         4.38
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (no_orders, enough_for_counts)
-    refuses_buffers: ClassVar[str] = "clients would send without noise"
+    requires = (no_orders, enough_for_counts)
+    refuses_buffers = "clients would send without noise"
     noise: float = 1.0
     clip: float = 0.1
     delta: float = 1e-5
@@ -122,9 +119,7 @@ class DP(Algorithm):
             return self.noise
         return (self.noise**-2 - (2 * self.count_noise_of(cohort)) ** -2) ** -0.5
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         cohort = info.cohort or info.clients
         clip = float(state[CLIP]) if CLIP in state else self.clip
         total = empty_like(model)

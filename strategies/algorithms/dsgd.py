@@ -1,11 +1,10 @@
 """Distributed SGD with communication delay: the model moves by the mean of the clients' updates."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compressors import State, Tensors
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.channel.traffic import Uplink, average, average_normalized
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.channel.traffic import average, average_normalized
 
 WEIGHTINGS = ("uniform", "samples", "nova")
 
@@ -50,12 +49,10 @@ class DSGD(Algorithm):
         kind = type(self)
         return kind.step is DSGD.step and kind.mean is DSGD.mean and self.weighting != "nova"
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         return self.mean(uplinks, info), state
 
-    def mean(self, uplinks: Mapping[int, Uplink], info: RoundInfo) -> Tensors:
+    def mean(self, uplinks: Uplinks, info: RoundInfo) -> Tensors:
         """The mean by ``weighting``."""
         if self.weighting == "nova":
             return average_normalized(uplinks, info.iterations)

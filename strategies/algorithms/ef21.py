@@ -1,20 +1,12 @@
 """EF21: clients send how their updates differ from what they said, and the server adds up."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole import feedback
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import (
-    Requirement,
-    exact_client_state,
-    fixed_codes,
-    no_lost_updates,
-)
-from strategies.channel.traffic import Uplink
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import exact_client_state, fixed_codes, no_lost_updates
 
 
 @dataclass(frozen=True)
@@ -45,18 +37,12 @@ class EF21(Algorithm):
         'hold'
     """
 
-    adds_codes: ClassVar[bool] = True
-    needs_method: ClassVar[str] = feedback.EF21.server
-    method_example: ClassVar[str] = "ef21(topk(0.01) | float32)"
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates,
-        exact_client_state,
-        fixed_codes,
-    )
+    adds_codes = True
+    needs_method = feedback.EF21.server
+    method_example = "ef21(topk(0.01) | float32)"
+    requires = (no_lost_updates, exact_client_state, fixed_codes)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         total = state or empty_like(model)
         for uplink in uplinks.values():
             total = {name: x + uplink.update[name] for name, x in total.items()}

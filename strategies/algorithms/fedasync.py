@@ -1,16 +1,13 @@
 """FedAsync: an asynchronous server whose model moves towards each client's as it comes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 
 from compressors import State, Tensors
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import Requirement, simulated_time
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import simulated_time
 from strategies.algorithms.staleness import Staleness, weight
-from strategies.channel.traffic import Uplink
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,8 @@ class FedAsync(Algorithm):
         0.6
     """
 
-    clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
-    requires: ClassVar[tuple[Requirement, ...]] = (simulated_time,)
+    clock = "server"
+    requires = (simulated_time,)
     staleness: Staleness | str = Staleness()
     server_lr: float = 0.6
 
@@ -52,9 +49,7 @@ class FedAsync(Algorithm):
     def mixing(self, staleness: int) -> float:
         return self.server_lr * weight(self.staleness)(staleness)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         ((client, uplink),) = uplinks.items()
         share = self.mixing(info.age[client])
         sent = info.sent[client]

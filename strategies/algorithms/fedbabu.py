@@ -1,9 +1,6 @@
 """FedBABU: the head stays as it was drawn while the body is trained; clients fine-tune later."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from compressors import Packet, State, Tensors
 from strategies.algorithms.base import Client, GradientHook, TensorHook, TrainJob, TrainResult
@@ -18,7 +15,7 @@ class Freeze(TensorHook):
 
     trained: frozenset[str]
 
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         for name, p in parameters.items():
             if name not in self.trained:
                 p.grad = None

@@ -1,18 +1,15 @@
 """FedBuff: an asynchronous server whose model moves by each full buffer of updates."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import Requirement, check_weighting, simulated_time
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import check_weighting, simulated_time
 from strategies.algorithms.staleness import Staleness, weight
-from strategies.channel.traffic import Uplink
 
 BY_SAMPLES = "samples"
 """A weighting; in the server's memory, those of the buffered updates' clients."""
@@ -47,8 +44,8 @@ class FedBuff(Algorithm):
         1.0
     """
 
-    clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
-    requires: ClassVar[tuple[Requirement, ...]] = (simulated_time,)
+    clock = "server"
+    requires = (simulated_time,)
     buffer_size: int | None = None
     staleness: Staleness | str = Staleness()
     server_lr: float = 1.0
@@ -58,9 +55,7 @@ class FedBuff(Algorithm):
         weight(self.staleness)
         check_weighting(self.weighting)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         size, age = self.buffer_size or min(10, info.cohort), weight(self.staleness)
         total, buffered = unnest("sum", state) or empty_like(model), int(state.get(BUFFERED, 0))
         samples = float(state.get(BY_SAMPLES, 0.0))

@@ -1,6 +1,5 @@
 """FedPer: some layers stay with each client."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -53,7 +52,7 @@ class Personal(Client):
         moved = {n: x for n, x in result.update.items() if n not in delivery.weights}
         return {name: job.weights[name].to(x.device) + x for name, x in moved.items()}
 
-    def _personal(self, model: Mapping[str, Tensor]) -> set[str]:
+    def _personal(self, model: Tensors) -> set[str]:
         last = [*model][-1]
         layer = f"{self.layers}" or last.rpartition(".")[0] or last
         return {n for n in model if fnmatchcase(n, layer) or n.startswith(f"{layer}.")}

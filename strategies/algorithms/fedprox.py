@@ -1,12 +1,10 @@
 """FedProx: each local step pulls towards the model that the client was sent."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from compressors import State
+from compressors import State, Tensors
 from strategies.algorithms.base import Client, GradientHook, TensorHook
 from strategies.channel.client_end import Delivery
 
@@ -53,7 +51,7 @@ class Pull(TensorHook):
     mu: float
 
     @torch.no_grad()
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         for name, p in parameters.items():
             if p.grad is not None and name in self.tensors:
                 p.grad.add_(p - self.tensors[name].to(p.device), alpha=self.mu)

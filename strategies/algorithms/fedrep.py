@@ -1,16 +1,13 @@
 """FedRep: a client fits its head to the shared layers, then the shared layers to its head."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar
 
-from torch import Tensor
-
-from compressors import State
+from compressors import State, Tensors
 from strategies.algorithms.base import Client, GradientHook
 from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.fedper import Personal
-from strategies.algorithms.requirements import Requirement, Setup, Unmet
+from strategies.algorithms.requirements import Setup, Unmet
 from strategies.channel.client_end import Delivery
 
 
@@ -23,7 +20,7 @@ class HeadFirst:
     def __init__(self, shared: Collection[str], head_steps: int) -> None:
         self.shared, self.head_steps, self.step = shared, head_steps, 0
 
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         """The gradients of one step: those that are not trained now become None."""
         self.step += 1
         trains_shared = self.step > self.head_steps
@@ -82,7 +79,7 @@ class FedRep(DSGD):
         Alternating(layers='', head_steps=8)
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (steps_for_both,)
+    requires = (steps_for_both,)
     layers: str = ""
     head_steps: int = 5
 

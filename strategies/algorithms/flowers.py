@@ -17,7 +17,7 @@ class Flowers(Algorithm):
     subclass's settings. Clients are weighted by their samples.
     """
 
-    by_samples: ClassVar[bool] = True
+    by_samples = True
     named: ClassVar[dict[str, str]] = {}
 
     def inner(self, least: int) -> Strategy:
@@ -54,7 +54,7 @@ class FedAvgM(Flowers):
     Source: Hsu et al. 2019 (FedAvgM), section 4.3.
     """
 
-    named: ClassVar[dict[str, str]] = {
+    named = {
         "server_lr": "server_learning_rate",
         "momentum": "server_momentum",
     }
@@ -75,7 +75,7 @@ class FedAdagrad(Flowers):
     Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1.
     """
 
-    named: ClassVar[dict[str, str]] = {"server_lr": "eta"}
+    named = {"server_lr": "eta"}
     server_lr: float = 0.1
 
 

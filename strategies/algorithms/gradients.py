@@ -1,6 +1,6 @@
 """Gradients up, an optimizer's step at the server: DSGD as papers do it that compress gradients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,10 +10,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import State, Tensors, derive
-from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
 from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.requirements import Requirement, one_batch, server_momentum
-from strategies.channel.traffic import Uplink
 from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
 
@@ -36,13 +35,13 @@ class ServerOptimizer(Algorithm):
             one is 0, the optimizer leaves that parameter as it is: no weight decay.
     """
 
-    gradients: ClassVar[bool] = True
+    gradients = True
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
     unused: frozenset[str] = frozenset()
 
     def move(
-        self, gradient: Mapping[str, Tensor], state: State, model: Tensors, info: RoundInfo
+        self, gradient: Tensors, state: State, model: Tensors, info: RoundInfo
     ) -> tuple[dict[str, Tensor], State]:
         """What a step of the optimizer on ``gradient`` adds to the model, and its state after it.
 
@@ -89,7 +88,5 @@ class Gradients(ServerOptimizer, DSGD):
 
     requires: ClassVar[tuple[Requirement, ...]] = (one_batch, server_momentum)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         return self.move(self.mean(uplinks, info), state, model, info)

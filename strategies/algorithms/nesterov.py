@@ -1,13 +1,11 @@
 """The outer step of DiLoCo: the mean update goes through a Nesterov momentum at the server."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from strategies.algorithms.base import RoundInfo
+from strategies.algorithms.base import RoundInfo, Step, Uplinks
 from strategies.algorithms.dsgd import DSGD
-from strategies.channel.traffic import Uplink
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,7 @@ class Nesterov(DSGD):
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         mean, rate, beta = self.mean(uplinks, info), self.server_lr, self.momentum
         before = state or empty_like(mean)
         velocity = {name: beta * before[name] + x for name, x in mean.items()}

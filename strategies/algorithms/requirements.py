@@ -237,12 +237,6 @@ def dense_quantizer(uplink: Compressor) -> Quantizer | None:
 
 
 def check_weighting(weighting: str) -> None:
-    """Refuses a weighting that is neither ``uniform`` nor ``samples``.
-
-    Raises ``ValueError``, which names it.
-
-    Example:
-        >>> check_weighting("samples")
-    """
+    """Refuses a weighting that is neither ``uniform`` nor ``samples``, by a ``ValueError``."""
     if weighting not in ("uniform", "samples"):
         raise ValueError(f"weighting is {weighting!r}: give uniform or samples")

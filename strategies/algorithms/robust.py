@@ -5,18 +5,17 @@ own weight.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import Requirement, Setup, Unmet
-from strategies.channel.traffic import Uplink, mean
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import Setup, Unmet
+from strategies.channel.traffic import mean
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ class Median(Algorithm):
         Median()
     """
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         def middle(ordered: Tensor) -> Tensor:
             low, high = (len(ordered) - 1) // 2, len(ordered) // 2
             return (ordered[low] + ordered[high]) / 2
@@ -79,7 +76,7 @@ class TrimmedMean(Algorithm):
         (1, 29)
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (cuts_off_one,)
+    requires = (cuts_off_one,)
     beta: float = 0.1
 
     def __post_init__(self) -> None:
@@ -90,9 +87,7 @@ class TrimmedMean(Algorithm):
         """k: how many of so many updates are cut off at each end."""
         return int(self.beta * updates + 1e-9)  # 0.29 * 100 is below 29 in floats
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         k = self.trimmed(len(uplinks))
         middle = slice(k, len(uplinks) - k)
         return _by_entry(uplinks, model, lambda ordered: ordered[middle].mean(0)), state
@@ -137,7 +132,7 @@ class Krum(Algorithm):
         Krum(f=3, m=1)
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (enough_for_krum,)
+    requires = (enough_for_krum,)
     f: int = 1
     m: int = 1
 
@@ -146,9 +141,7 @@ class Krum(Algorithm):
             if not (isinstance(value, int) and value >= least):
                 raise ValueError(f"{name} is {value}: a whole number, {least} at least")
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         updates = [up.update for up in uplinks.values()]
         if len(updates) < 2 * self.f + 3:
             return empty_like(model), state
@@ -177,7 +170,7 @@ def squared_distances(updates: Sequence[Tensors]) -> Tensor:
 
 
 def _by_entry(
-    uplinks: Mapping[int, Uplink], model: Tensors, rule: Callable[[Tensor], Tensor]
+    uplinks: Uplinks, model: Tensors, rule: Callable[[Tensor], Tensor]
 ) -> dict[str, Tensor]:
     """By tensor, ``rule`` of the clients' values in ascending order, (clients, entries of it)."""
     updates = [up.update for up in uplinks.values()]

@@ -5,9 +5,7 @@ of ``w`` is called ``control/w``. So it is compressed, acknowledged and charged 
 both directions.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,19 +19,20 @@ from strategies.algorithms.base import (
     ClientUpdate,
     GradientHook,
     RoundInfo,
+    Step,
     TensorHook,
     TrainJob,
     TrainResult,
+    Uplinks,
 )
 from strategies.algorithms.requirements import (
-    Requirement,
     exact_client_state,
     lossless_downlink,
     no_lost_updates,
     plain_sgd,
 )
 from strategies.channel.client_end import Delivery
-from strategies.channel.traffic import Uplink, average
+from strategies.channel.traffic import average
 
 CONTROL = "control"
 """The prefix of the control variates' names."""
@@ -47,7 +46,7 @@ last message, as far as that message may be lost or leave something out."""
 class Correction(TensorHook):
     """Adds its tensors, c - c_i, to the gradients."""
 
-    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+    def __call__(self, parameters: Tensors) -> None:
         for name, p in parameters.items():
             if p.grad is not None:
                 p.grad.add_(self.tensors[name].to(p.device))
@@ -142,19 +141,12 @@ class Scaffold(Algorithm):
         ['control/w', 'w']
     """
 
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates,
-        plain_sgd,
-        lossless_downlink,
-        exact_client_state,
-    )
+    requires = (no_lost_updates, plain_sgd, lossless_downlink, exact_client_state)
 
     @property
     def client(self) -> Client:
         return Variates()
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         share, mean = len(uplinks) / info.clients, average(uplinks, "uniform")
         return mean | {n: x * share for n, x in _named(_variates(mean)).items()}, state

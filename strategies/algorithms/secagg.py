@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,16 +16,12 @@ from strategies.algorithms.base import (
     Client,
     ClientUpdate,
     RoundInfo,
+    Step,
     TrainJob,
     TrainResult,
+    Uplinks,
 )
-from strategies.algorithms.requirements import (
-    Requirement,
-    Setup,
-    Unmet,
-    check_weighting,
-    fixed_codes,
-)
+from strategies.algorithms.requirements import Setup, Unmet, check_weighting, fixed_codes
 from strategies.algorithms.secagg_protocol import (
     PublicKeys,
     answer,
@@ -53,7 +48,7 @@ MASKED = "masked"
 class MaskedMessages(MaskedIntegers):
     """``secagg`` as its server reads it: the integers of a message, of which no update is made."""
 
-    codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
+    codec_id = MaskedIntegers.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """The integers of all tensors one after the other (int64), as ``masked``; their seed.
@@ -183,19 +178,12 @@ class SecAgg(Algorithm):
         4
     """
 
-    adds_codes: ClassVar[bool] = True
-    needs_method: ClassVar[str] = MaskedIntegers.server
-    method_example: ClassVar[str] = "secagg(16, 0.5, 24)"
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        two_clients,
-        sends_weights,
-        sums_fit,
-        no_late_sums,
-        no_norm_bound,
-        fixed_codes,
-    )
-    refuses_buffers: ClassVar[str] = "clients would send without masks"
-    refuses_deployment: ClassVar[str] = (
+    adds_codes = True
+    needs_method = MaskedIntegers.server
+    method_example = "secagg(16, 0.5, 24)"
+    requires = (two_clients, sends_weights, sums_fit, no_late_sums, no_norm_bound, fixed_codes)
+    refuses_buffers = "clients would send without masks"
+    refuses_deployment = (
         "the secrets of its clients follow from the run's seed, which the server has"
     )
     threshold: float = 0.5
@@ -217,9 +205,7 @@ class SecAgg(Algorithm):
     def sides(self, seed: int) -> tuple[Side, ...]:
         return (KeyExchange(seed, self.threshold),)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         method = info.uplink
         assert isinstance(method, MaskedIntegers)
         keys = PublicKeys.read(info.side_payloads[next(iter(uplinks))][KEYS])
@@ -248,7 +234,7 @@ class KeyExchange(Side):
     payload of its reply. Without a reply they are booked as bits of a failed upload.
     """
 
-    names: ClassVar[tuple[str, ...]] = (KEYS,)
+    names = (KEYS,)
 
     def __init__(self, seed: int, threshold: float) -> None:
         self.seed, self.threshold = seed, threshold

@@ -1,18 +1,15 @@
 """A parameter server in parts, one at every worker: Aji & Heafield's asynchronous SGD."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import Compressor, State, Tensors
-from strategies.algorithms.base import RoundInfo
+from strategies.algorithms.base import RoundInfo, Step, Uplinks
 from strategies.algorithms.gradients import Make, ServerOptimizer
 from strategies.algorithms.requirements import (
-    Requirement,
     no_controller,
     no_server_links,
     one_batch,
@@ -20,7 +17,6 @@ from strategies.algorithms.requirements import (
     simulated_time,
 )
 from strategies.channel.parts import ModelParts
-from strategies.channel.traffic import Uplink
 
 
 @dataclass(frozen=True)
@@ -45,15 +41,9 @@ class Sharded(ServerOptimizer):
     Source: Aji & Heafield 2017 (gradient dropping), sections 3 and 4.
     """
 
-    clock: ClassVar[Literal["rounds", "server", "shards"]] = "shards"
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        no_controller,
-        one_batch,
-        server_momentum,
-        simulated_time,
-        no_server_links,
-    )
-    refuses_buffers: ClassVar[str] = "belong to no part of the model"
+    clock = "shards"
+    requires = (no_controller, one_batch, server_momentum, simulated_time, no_server_links)
+    refuses_buffers = "belong to no part of the model"
 
     def parts(self, clients: int) -> int:
         return clients
@@ -62,9 +52,7 @@ class Sharded(ServerOptimizer):
         """Pulls are compressed as pushes are (Aji & Heafield 2017, section 4)."""
         return uplink
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         ((_, uplink),) = uplinks.items()
         return self.move(uplink.update, state, model, info)
 

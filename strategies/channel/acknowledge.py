@@ -11,18 +11,17 @@ memory cannot take back an unapplied message. That message is lost, and counted:
 it has seen the message, and by the client, whose replies have the number of lost ones so far.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from reprlib import repr
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, PayloadError, State, decompress
+from compressors import Compressor, PayloadError, State, Tensors, decompress
 from compressors.whole.feedback import take_back
 from compressors.whole.memory import unnest
-from strategies.channel.payload import APPLIED, OUTCOME, tied
+from strategies.channel.payload import APPLIED, OUTCOME, Settings, tied
 
 LONGEST = 9
 """Bytes of a number at most: reading n of them takes n**2 steps."""
@@ -118,7 +117,7 @@ def write_outcome(ack: Ack) -> dict[str, bytes]:
     return {OUTCOME: varint(number) + (varint(ack.returned) if several else b"")} if number else {}
 
 
-def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
+def read_outcome(settings: Settings) -> tuple[bytes, int, int]:
     """The bytes of ``write_outcome``, how many updates went back, and how many are lost.
 
     Raises ``PayloadError`` where the bytes say no such numbers.
@@ -139,7 +138,7 @@ def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
     return data, back * (number % 2), number // 2
 
 
-def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) -> State:
+def pending(payload: bytes, settings: Settings, ack: Ack, keeps: bool) -> State:
     """The state that a client keeps of its answer to the message with these ``settings``.
 
     ``ack``: of the answer before, by which it is kept how many updates were lost or went back;
@@ -158,16 +157,11 @@ def pending(payload: bytes, settings: Mapping[str, Any], ack: Ack, keeps: bool) 
 
 @lru_cache(maxsize=256)
 def stored_number(name: str, value: int) -> Tensor:
-    """A number of a client's memory, by its name there; clients with an equal one share the tensor.
-
-    Example:
-        >>> stored_number(ROUND_KEPT, 3)
-        tensor(3)
-    """
+    """A number of a client's memory, by its name; clients with an equal one share the tensor."""
     return torch.tensor(value, device="cpu")  # wherever the caller's new tensors go
 
 
-def channel_of(settings: Mapping[str, Any]) -> int:
+def channel_of(settings: Settings) -> int:
     """Which channel a message with these ``settings`` is of, however often its server was killed.
 
     Example:
@@ -177,7 +171,7 @@ def channel_of(settings: Mapping[str, Any]) -> int:
     return int(settings.get(CHANNEL, 0)) // LIVES
 
 
-def is_ahead(memory: State, settings: Mapping[str, Any]) -> bool:
+def is_ahead(memory: State, settings: Settings) -> bool:
     """Whether a memory is of a round that a server has not seen the end of, and asks for again.
 
     It was killed in that round, or later, and goes on from a checkpoint before.
@@ -195,7 +189,7 @@ def is_ahead(memory: State, settings: Mapping[str, Any]) -> bool:
     return int(last_channel) < settings.get(CHANNEL, 0) and int(memory[ROUND_KEPT]) >= round_number
 
 
-def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
+def of_channel(memory: State, settings: Settings) -> State:
     """A client's memory where it belongs to the channel of a message's ``settings``, else nothing.
 
     Another server, or another run on the same nodes, has nothing to do with what was kept: its
@@ -213,9 +207,7 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
     return memory if same else {}
 
 
-def take_ack(
-    uplink: Compressor, settings: Mapping[str, Any], memory: State, template: Mapping[str, Tensor]
-) -> Ack:
+def take_ack(uplink: Compressor, settings: Settings, memory: State, template: Tensors) -> Ack:
     """Reads in a message's ``settings`` whether the client's previous message was applied.
 
     If it was not, its content returns to the method's memory, which is of the same channel
@@ -247,7 +239,7 @@ def take_ack(
     return Ack(back, False, gone_back + (not lost), before + bool(lost))
 
 
-def placed(state: State, template: Mapping[str, Tensor]) -> State:
+def placed(state: State, template: Tensors) -> State:
     """The memory where ``template`` is: checkpoints and Flower's contexts bring it to the CPU.
 
     Counters, which are whole numbers, stay where the program reads them.

@@ -7,12 +7,12 @@ of their payload.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from compressors import Raw, State, compress, decompress
+from compressors import Raw, State, Tensors, compress, decompress
 from compressors.whole.memory import nest, unnest
 from strategies.channel.orders import Side
 from strategies.channel.payload import BUFFERS, Settings
@@ -40,7 +40,7 @@ class Buffers(Side):
         536
     """
 
-    names: ClassVar[tuple[str, ...]] = (BUFFERS,)
+    names = (BUFFERS,)
     values: dict[str, Tensor]
     down: bool = True
     up: Callable[[int], bool] = lambda round_number: True
@@ -109,7 +109,7 @@ def to_payload(values: dict[str, Tensor]) -> bytes:
     return compress(Raw(), values)[0].payload
 
 
-def from_payload(settings: Settings, template: Mapping[str, Tensor]) -> State:
+def from_payload(settings: Settings, template: Tensors) -> State:
     """The server's buffers, where they came with the model; ``template``: the client's.
 
     Raises ``ValueError`` where the client knows of none and the server has some.
@@ -120,9 +120,7 @@ def from_payload(settings: Settings, template: Mapping[str, Tensor]) -> State:
     return decompress(Raw(), payload, template) if isinstance(payload, bytes) else {}
 
 
-def answered(
-    settings: Settings, buffers: State, template: Mapping[str, Tensor]
-) -> dict[str, bytes]:
+def answered(settings: Settings, buffers: State, template: Tensors) -> dict[str, bytes]:
     """The payload of the client's ``buffers`` in a reply: empty if they were not requested."""
     if BUFFERS_UP not in settings or not template:
         return {}

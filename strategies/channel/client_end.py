@@ -15,7 +15,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from flwr.app import ConfigRecord, RecordDict
-from torch import Tensor
 
 from compressors import (
     Compressor,
@@ -172,8 +171,8 @@ class ClientEnd:
 
     uplink: Compressor
     downlink: Compressor
-    template: Mapping[str, Tensor]
-    buffers: Mapping[str, Tensor] = field(default_factory=dict)
+    template: Tensors
+    buffers: Tensors = field(default_factory=dict)
     seed: int = 0
     before: Compressor | None = None
     means: Means = field(default_factory=Means)
@@ -274,9 +273,7 @@ class ClientEnd:
             base = {name: x + moved[name] for name, x in base.items()}
         return placed(base, self.template)
 
-    def encode(
-        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> Encoding:
+    def encode(self, client: int | str, update: Tensors, delivery: Delivery) -> Encoding:
         """The message that carries ``update``, and what the client remembers from now on.
 
         Whoever drives the encoding makes the messages that it yields, those of several clients

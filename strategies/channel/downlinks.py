@@ -18,9 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
-from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
+from compressors import (
+    Compressor,
+    PayloadError,
+    Raw,
+    State,
+    Tensors,
+    check_decoded,
+    compress,
+    derive,
+)
 from compressors.bits import SPANS, Span
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import read_varint, varint
@@ -28,7 +35,7 @@ from strategies.channel.directions import sent_with_model, stepped
 from strategies.channel.packing import Stored
 from strategies.channel.payload import TIED, tied
 from strategies.channel.relay import Relay, join
-from strategies.channel.traffic import Downlink, Uplink
+from strategies.channel.traffic import Downlink, Uplinks
 
 
 def join_updates(payloads: Sequence[bytes]) -> bytes:
@@ -54,44 +61,22 @@ def split_updates(payload: bytes, count: int) -> list[bytes]:
     return parts
 
 
-class Missed:
-    """The server's last updates, as many as may be shorter together than the model in float32."""
-
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
-        self.limit = sum(4 * x.numel() for x in weights.values())
-        self.updates: list[Downlink] = []
-
-    def add(self, update: Downlink) -> None:
-        """Keeps an update, and forgets the first ones where all are longer than the model."""
-        self.updates.append(update)
-        while sum(len(update.payload) for update in self.updates) > self.limit:
-            self.updates.pop(0)
-
-    def last(self, count: int) -> Downlink | None:
-        """The last ``count`` updates as one message; None where they are not kept any more."""
-        if not 0 < count <= len(self.updates):
-            return None
-        updates = self.updates[-count:]
-        payload = join_updates([update.payload for update in updates])
-        spans = {key: sum(update.spans[key] for update in updates) for key in updates[0].spans}
-        spans["header"] += 8 * (len(payload) - sum(len(update.payload) for update in updates))
-        return Downlink(payload, "updates", spans)
-
-    def state(self) -> list[dict[str, Any]]:
-        """The updates as JSON can hold them."""
-        return [
-            {"payload": b64encode(update.payload).decode(), "spans": update.spans}
-            for update in self.updates
-        ]
-
-    def restore(self, values: list[dict[str, Any]]) -> None:
-        """Goes on from what ``state`` returned."""
-        self.updates = [
-            Downlink(b64decode(update["payload"]), "update", update["spans"]) for update in values
-        ]
+def join_downlinks(updates: Sequence[Downlink]) -> Downlink:
+    """Several updates as one message."""
+    payload = join_updates([update.payload for update in updates])
+    spans = {key: sum(update.spans[key] for update in updates) for key in updates[0].spans}
+    spans["header"] += 8 * (len(payload) - sum(len(update.payload) for update in updates))
+    return Downlink(payload, "updates", spans)
 
 
-Weights = Mapping[str, Tensor]
+def _packed(update: Downlink) -> dict[str, Any]:
+    """An update as JSON can hold it."""
+    return {"payload": b64encode(update.payload).decode(), "spans": update.spans}
+
+
+def _unpacked(payload: str, spans: dict[Span, int]) -> Downlink:
+    return Downlink(b64decode(payload), "update", spans)
+
 
 NOTHING = Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
 """To a client that holds the server's version."""
@@ -109,7 +94,7 @@ class ClientView(NamedTuple):
     number: int
     base: int
     version: int
-    weights: Weights
+    weights: Tensors
     model: Callable[..., Downlink]
 
 
@@ -128,13 +113,11 @@ class WholeModel:
         """The message to a client."""
         return view.model()
 
-    def advance(
-        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
-    ) -> dict[str, Tensor]:
+    def advance(self, weights: Tensors, delta: Tensors, version: int, uplinks: Uplinks) -> State:
         """The model number ``version`` moved by ``delta``, the round's global update."""
         return {name: x + delta[name] for name, x in weights.items()}
 
-    def replaced(self, weights: Weights) -> None:
+    def replaced(self, weights: Tensors) -> None:
         """The model was set anew: nothing of before leads to it."""
 
     def answered(self, client: int, used: bool, refused: bool) -> bool:
@@ -165,13 +148,15 @@ class Updates(WholeModel):
     follows = True
 
     def __init__(
-        self, downlink: Compressor, weights: Weights, seed: int, catch_up: bool, ties: str
+        self, downlink: Compressor, weights: Tensors, seed: int, catch_up: bool, ties: str
     ) -> None:
         self.downlink, self.seed = downlink, seed
         self.method = tied(downlink, {TIED: ties})
         self.memory: State = self.method.init(weights)
         self.last: Downlink | None = None
-        self.missed = Missed(weights) if catch_up else None
+        self.catch_up = catch_up
+        self._missed: list[Downlink] = []  # the last, together no longer than the model as float32
+        self._limit = sum(4 * x.numel() for x in weights.values())
 
     def request(self, view: ClientView) -> Downlink:
         """The updates since the client's version, where the server has them."""
@@ -181,39 +166,38 @@ class Updates(WholeModel):
         if self.last is not None and lacks == 1:
             return self.last
         model = view.model(sent_with_model(self.downlink, self.memory, view.version))
-        if self.missed is None or view.base < 0:
+        if view.base < 0 or lacks > len(self._missed):
             return model
-        return min(self.missed.last(lacks) or model, model, key=lambda down: len(down.payload))
+        return min(join_downlinks(self._missed[-lacks:]), model, key=lambda x: len(x.payload))
 
-    def advance(
-        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
-    ) -> dict[str, Tensor]:
+    def advance(self, weights: Tensors, delta: Tensors, version: int, uplinks: Uplinks) -> State:
         seed = derive(self.seed, "downlink", version)
         packet, self.memory = compress(self.method, delta, self.memory, seed)
         if version == 0:  # once a run: what follows goes by what was said to be sent
             check_decoded(self.method, packet, weights)
         self.last = Downlink(packet.payload, "update", packet.spans)
-        if self.missed is not None:
-            self.missed.add(self.last)
+        if self.catch_up:
+            self._missed.append(self.last)
+            while sum(len(update.payload) for update in self._missed) > self._limit:
+                self._missed.pop(0)
         return stepped(weights, self.downlink, packet.sent, self.memory)
 
-    def replaced(self, weights: Weights) -> None:
-        self.last, self.missed = None, Missed(weights) if self.missed else None
+    def replaced(self, weights: Tensors) -> None:
+        self.last, self._missed = None, []
 
     def state(self) -> tuple[State, dict[str, Any]]:
-        last = self.last
+        last = _packed(self.last) if self.last else {}
         return nest("downlink", self.memory), {
-            "update": b64encode(last.payload).decode() if last else None,
-            "spans": last.spans if last else None,
-            "missed": self.missed.state() if self.missed is not None else None,
+            "update": last.get("payload"),
+            "spans": last.get("spans"),
+            "missed": [*map(_packed, self._missed)] if self.catch_up else None,
         }
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         self.memory = unnest("downlink", tensors)
         if values["update"] is not None:
-            self.last = Downlink(b64decode(values["update"]), "update", values["spans"])
-        if self.missed is not None:
-            self.missed.restore(values["missed"])
+            self.last = _unpacked(values["update"], values["spans"])
+        self._missed = [_unpacked(**update) for update in values["missed"] or ()]
 
 
 @dataclass(frozen=True)
@@ -238,7 +222,7 @@ class Relayed(WholeModel):
     follows = True
     by_client = True
 
-    def __init__(self, weights: Weights, catch_up: bool) -> None:
+    def __init__(self, weights: Tensors, catch_up: bool) -> None:
         self.catch_up, self.by_samples = catch_up, False
         self._rounds: list[dict[int, Message]] = []  # by client: what made the last updates
         self._limit = sum(4 * x.numel() for x in weights.values())  # the model, as float32
@@ -271,9 +255,7 @@ class Relayed(WholeModel):
         samples = [message.samples for message in sent] if self.by_samples else []
         return join([message.payload for message in sent], own_index, samples)
 
-    def advance(
-        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
-    ) -> dict[str, Tensor]:
+    def advance(self, weights: Tensors, delta: Tensors, version: int, uplinks: Uplinks) -> State:
         """Moved by the mean that all make of ``uplinks``."""
         self._rounds = [
             *(self._rounds if self.catch_up else []),
@@ -288,7 +270,7 @@ class Relayed(WholeModel):
             self._rounds.pop(0)
         return super().advance(weights, delta, version, uplinks)
 
-    def replaced(self, weights: Weights) -> None:
+    def replaced(self, weights: Tensors) -> None:
         self._rounds = []
 
     def state(self) -> tuple[State, dict[str, Any]]:
@@ -324,8 +306,8 @@ class Differences(WholeModel):
 
     def __init__(self, downlink: Compressor, seed: int) -> None:
         self.downlink, self.seed = downlink, seed
-        self._copies: dict[int, Weights] = {}
-        self._sent_copies: dict[int, Weights] = {}  # to clients that have not answered yet
+        self._copies: dict[int, Tensors] = {}
+        self._sent_copies: dict[int, Tensors] = {}  # to clients that have not answered yet
         self._checked = False
 
     def request(self, view: ClientView) -> Downlink:
@@ -366,7 +348,7 @@ class Differences(WholeModel):
 
 
 def policy_of(
-    downlink: Compressor, weights: Weights, seed: int, catch_up: bool, ties: str
+    downlink: Compressor, weights: Tensors, seed: int, catch_up: bool, ties: str
 ) -> WholeModel:
     """The policy of a downlink; the arguments are those of the policies.
 

@@ -15,11 +15,9 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from flwr.app import Context
@@ -27,7 +25,7 @@ from flwr.app import Context
 from compressors import State
 from strategies.channel.acknowledge import channel_of, is_ahead
 from strategies.channel.nodes import name_of
-from strategies.channel.payload import ROUND, to_arrays, to_state
+from strategies.channel.payload import ROUND, Settings, to_arrays, to_state
 
 STATE_DIR = "state-dir"
 """Key of a node's config: the folder in which its memory outlives the node's process."""
@@ -37,7 +35,7 @@ MEMORY_FILES = 3
 """How many memories a folder keeps."""
 
 
-def load(context: Context, key: str, settings: Mapping[str, Any]) -> State:
+def load(context: Context, key: str, settings: Settings) -> State:
     """The memory as last committed under ``key``; empty where there is none.
 
     From a folder it is the last undamaged memory, without rounds that are unknown to the server
@@ -64,7 +62,7 @@ def load(context: Context, key: str, settings: Mapping[str, Any]) -> State:
     return {}
 
 
-def commit(context: Context, key: str, settings: Mapping[str, Any], state: State) -> None:
+def commit(context: Context, key: str, settings: Settings, state: State) -> None:
     """Replaces the memory under ``key`` by that after the message with these ``settings``.
 
     Raises ``ValueError``, which names the folder, where ``state-dir`` cannot be written.
@@ -81,7 +79,7 @@ def commit(context: Context, key: str, settings: Mapping[str, Any], state: State
         ) from error
 
 
-def remove_memory(context: Context, settings: Mapping[str, Any]) -> None:
+def remove_memory(context: Context, settings: Settings) -> None:
     """Removes from ``state-dir`` what the client kept of the channel, whose run is done."""
     if STATE_DIR in context.node_config:
         folder = _folder(context, settings)
@@ -90,7 +88,7 @@ def remove_memory(context: Context, settings: Mapping[str, Any]) -> None:
             folder.parent.rmdir()
 
 
-def _folder(context: Context, settings: Mapping[str, Any]) -> Path:
+def _folder(context: Context, settings: Settings) -> Path:
     """One per channel and client, so that nodes may share ``state-dir``."""
     name = quote(f"client-{name_of(context)}", safe="")
     return Path(str(context.node_config[STATE_DIR])) / f"channel-{channel_of(settings)}" / name

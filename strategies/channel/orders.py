@@ -102,7 +102,7 @@ class Side:
 class Orders(Side):
     """Side payloads: every client's order with its model, and its report with its update."""
 
-    names: ClassVar[tuple[str, ...]] = (ORDER, REPORT)
+    names = (ORDER, REPORT)
     ordering: Ordering
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
@@ -171,7 +171,7 @@ class Reports(Side):
         'update_norm,train_loss,residual_norm'
     """
 
-    names: ClassVar[tuple[str, ...]] = (REPORT,)
+    names = (REPORT,)
     report_names: tuple[str, ...]
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
@@ -204,7 +204,7 @@ def with_report(up: Uplink, settings: Settings, names: tuple[str, ...]) -> Uplin
     return replace(up, side_payloads={**up.side_payloads, REPORT: payload}, report=report)
 
 
-def report_names_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def report_names_in(settings: Settings) -> tuple[str, ...]:
     """The names of what the client is to report, by the settings of its message."""
     return tuple(name for name in str(settings.get(REPORT_NAMES, "")).split(",") if name)
 

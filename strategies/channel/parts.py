@@ -13,7 +13,7 @@ import torch
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, Packet, Sent, State, derive
+from compressors import Compressor, Packet, Sent, State, Tensors, derive
 from compressors.whole.memory import nest, unnest
 from strategies.channel.client_end import ClientEnd, Delivery, Encoded, Encoding
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT, Settings
@@ -37,7 +37,7 @@ class ModelParts:
         [{'a': 3}, {'a': 1, 'b': 2}]
     """
 
-    def __init__(self, template: Mapping[str, Tensor], count: int) -> None:
+    def __init__(self, template: Tensors, count: int) -> None:
         self.template, self.count = dict(template), count
         total = sum(x.numel() for x in template.values())
         if count > total:
@@ -51,12 +51,12 @@ class ModelParts:
                     spans[name] = slice(first, last)
                 start += x.numel()
 
-    def cut(self, tensors: Mapping[str, Tensor], place: int) -> dict[str, Tensor]:
+    def cut(self, tensors: Tensors, place: int) -> dict[str, Tensor]:
         """One part of the tensors, flat."""
         spans = self.spans[place].items()
         return {name: tensors[name].reshape(-1)[span] for name, span in spans}
 
-    def join(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    def join(self, parts: Sequence[Tensors]) -> dict[str, Tensor]:
         """The tensors of all parts, in their shapes."""
         return {
             name: torch.cat([part[name] for part in parts if name in part]).view(x.shape)
@@ -151,9 +151,7 @@ class PartsEnd:
         shared = first.settings, first.first, first.ack
         return PartsDelivery(weights, {}, *shared, samples=samples, each=each)
 
-    def encode(
-        self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> Encoding:
+    def encode(self, client: int | str, update: Tensors, delivery: Delivery) -> Encoding:
         """As ``ClientEnd.encode``; yields a message per part."""
         assert isinstance(delivery, PartsDelivery)
         packets, memory, sent, seconds = [], State(), Sent(), 0.0

@@ -20,7 +20,7 @@ from flwr.common.constant import SType
 from numpy.typing import NDArray
 from torch import Tensor
 
-from compressors import Compressor, UpdateError
+from compressors import Compressor, Tensors, UpdateError
 from compressors.grammar import message_text
 from compressors.whole.tied import Tied
 from strategies.channel.framing import Travel
@@ -130,9 +130,7 @@ Kind = Literal["model", "update", "updates", "relay"]
 (``relay``), of several rounds each behind its length."""
 
 
-def ends(
-    uplink: Compressor, downlink: Compressor, model: Mapping[str, Tensor], buffers: Iterable[str]
-) -> str:
+def ends(uplink: Compressor, downlink: Compressor, model: Tensors, buffers: Iterable[str]) -> str:
     """The text by which both ends of a channel compare their settings.
 
     The ``model`` is described by its number of entries and a digest of its names and shapes.
@@ -324,7 +322,7 @@ class LazyArray(Array):
         return self._numbers.copy()
 
 
-def lazy_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+def lazy_arrays(tensors: Tensors) -> ArrayRecord:
     """``to_arrays`` for a reader on this machine: see ``LazyArray``."""
     record = ArrayRecord()
     for name, x in tensors.items():
@@ -342,7 +340,7 @@ def as_dtype(x: Tensor, dtype: str) -> Array:
     return Array(x.detach().cpu().contiguous().numpy().astype(dtype, copy=False))
 
 
-def to_arrays(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+def to_arrays(tensors: Tensors) -> ArrayRecord:
     """A Flower record of the tensors, in order."""
     return ArrayRecord(
         {n: Array(x.detach().cpu().contiguous().numpy()) for n, x in tensors.items()}

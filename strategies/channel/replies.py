@@ -2,13 +2,11 @@
 
 import math
 import re
-from collections.abc import Mapping
 from reprlib import repr
 
 from flwr.app import Message, MetricRecord, RecordDict
-from torch import Tensor
 
-from compressors import Compressor
+from compressors import Compressor, Tensors
 from compressors.grammar import printable
 from compressors.message import read_message
 from strategies.channel.acknowledge import read_outcome
@@ -79,7 +77,7 @@ def uplink_of(
     settings: Settings,
     round_number: int,
     uplink: Compressor,
-    template: Mapping[str, Tensor],
+    template: Tensors,
     max_norm: float | None = None,
 ) -> Uplink:
     """The decoded update of a reply, after a check.

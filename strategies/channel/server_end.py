@@ -19,9 +19,8 @@ from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
-from torch import Tensor
 
-from compressors import Compressor, PayloadError, Raw, State, compress
+from compressors import Compressor, PayloadError, Raw, State, Tensors, compress
 from compressors.whole.feedback import loses
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
@@ -100,7 +99,7 @@ class ServerEnd:
         self,
         uplink: Compressor,
         downlink: Compressor,
-        weights: Mapping[str, Tensor],
+        weights: Tensors,
         seed: int = 0,
         sides: Sequence[Side] = (),
         catch_up: bool = False,
@@ -202,7 +201,7 @@ class ServerEnd:
         view = ClientView(client, number, base, self.version, self.weights, self._whole_model)
         return self.policy.request(view)
 
-    def _whole_model(self, others: Mapping[str, Tensor] | None = None) -> Downlink:
+    def _whole_model(self, others: Tensors | None = None) -> Downlink:
         """The whole model, raw, with ``others``; the initial one is not charged."""
         if self._model is None:
             weights = {**self.weights, **(others or {})}
@@ -391,7 +390,7 @@ class ServerEnd:
             side.close(self.traffic)
         return self.traffic.uplinks
 
-    def advance(self, delta: Mapping[str, Tensor]) -> None:
+    def advance(self, delta: Tensors) -> None:
         """Moves the shared model by what receivers will decode of ``delta``.
 
         With the model every update of the round counts as applied.
@@ -402,7 +401,7 @@ class ServerEnd:
         self._moved()
         self.traffic.downlink_seconds += time.perf_counter() - start
 
-    def replace(self, weights: Mapping[str, Tensor]) -> None:
+    def replace(self, weights: Tensors) -> None:
         """Sets the shared model, which will be sent whole to everybody; as ``advance``."""
         self.weights = dict(weights)
         self.policy.replaced(weights)
@@ -418,7 +417,7 @@ class ServerEnd:
         self.policy.forget(client)
         self.base.pop(client, None)
 
-    def holds(self, weights: Mapping[str, Tensor]) -> bool:
+    def holds(self, weights: Tensors) -> bool:
         """Whether the shared model has these values."""
         shared = self.weights
         return {*shared} == {*weights} and all(

@@ -98,6 +98,10 @@ class Uplink:
         return math.hypot(*norms)
 
 
+Uplinks = Mapping[int, Uplink]
+"""Decoded updates by client, in the clients' order."""
+
+
 @dataclass
 class EdgeHop:
     """The messages of a round between the server and its edge servers.
@@ -166,7 +170,7 @@ class Request:
 
     traffic: RoundTraffic
     version: int
-    weights: Mapping[str, Tensor]
+    weights: Tensors
 
 
 @dataclass(frozen=True)
@@ -188,14 +192,12 @@ class Arrival:
         return self.request.traffic
 
 
-def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
+def average(uplinks: Uplinks, weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
     return mean([up.update for up in uplinks.values()], shares(uplinks, weighting))
 
 
-def average_normalized(
-    uplinks: Mapping[int, Uplink], iterations: Mapping[int, int]
-) -> dict[str, Tensor]:
+def average_normalized(uplinks: Uplinks, iterations: Mapping[int, int]) -> dict[str, Tensor]:
     """FedNova's mean of clients that do unlike numbers of local iterations.
 
     With shares q by samples and iterations t, the update is (sum of q t) times the sum of
@@ -212,12 +214,12 @@ def average_normalized(
     return mean([up.update for up in uplinks.values()], shares, total=1.0)
 
 
-def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
+def average_buffers(uplinks: Uplinks, weighting: str) -> dict[str, Tensor]:
     """The mean of the buffers that clients sent, as ``average`` or by a number in metrics."""
     return mean([up.statistics for up in uplinks.values()], shares(uplinks, weighting))
 
 
-def shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
+def shares(uplinks: Uplinks, weighting: str) -> list[float]:
     """The weight of each uplink in a mean: 1, its samples, or a number among its metrics."""
     if weighting in ("", "uniform"):
         return [1.0] * len(uplinks)
@@ -226,7 +228,7 @@ def shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
 
 
 def mean(
-    parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float], total: float | None = None
+    parts: Sequence[Tensors], shares: Sequence[float], total: float | None = None
 ) -> dict[str, Tensor]:
     """The sum of updates in their order, each times its share of ``total`` (None: of all)."""
     first, total = parts[0], sum(shares) if total is None else total

@@ -1,20 +1,13 @@
 """DIANA: clients send how their updates differ from a shift that learns what updates are."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.contrib.diana import Diana
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import (
-    Requirement,
-    exact_client_state,
-    fixed_codes,
-    no_lost_updates,
-)
-from strategies.channel.traffic import Uplink, average
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import exact_client_state, fixed_codes, no_lost_updates
+from strategies.channel.traffic import average
 
 
 @dataclass(frozen=True)
@@ -41,18 +34,12 @@ class DIANA(Algorithm):
         4
     """
 
-    adds_codes: ClassVar[bool] = True
-    needs_method: ClassVar[str] = Diana.server
-    method_example: ClassVar[str] = "diana(qsgd(7))"
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        no_lost_updates,
-        exact_client_state,
-        fixed_codes,
-    )
+    adds_codes = True
+    needs_method = Diana.server
+    method_example = "diana(qsgd(7))"
+    requires = (no_lost_updates, exact_client_state, fixed_codes)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         assert isinstance(info.uplink, Diana)
         shift = state or empty_like(model)
         mean, share = average(uplinks, "uniform"), len(uplinks) / info.clients

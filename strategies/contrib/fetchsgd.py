@@ -1,8 +1,6 @@
 """FetchSGD: a sum of count sketches, from which the server takes the largest entries."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,16 +9,15 @@ from compressors import Compressor, Flat, State
 from compressors.base import Tensors, nominal_count, scatter
 from compressors.bits import BitReader
 from compressors.contrib.count_sketch import CountSketch
-from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
 from strategies.algorithms.requirements import (
-    Requirement,
     Setup,
     Unmet,
     check_weighting,
     fixed_codes,
     no_client_momentum,
 )
-from strategies.channel.traffic import Uplink, average
+from strategies.channel.traffic import average
 
 SKETCH = "sketch"
 
@@ -29,7 +26,7 @@ SKETCH = "sketch"
 class Tables(Flat):
     """``flat`` of a count sketch as its server reads it: the table, of which no update is made."""
 
-    codec_id: ClassVar[str] = Flat.codec_id  # the same messages
+    codec_id = Flat.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """The table (rows, columns), as ``sketch``; a client finds p n entries in it."""
@@ -78,8 +75,8 @@ class FetchSGD(Algorithm):
         4
     """
 
-    adds_codes: ClassVar[bool] = True
-    requires: ClassVar[tuple[Requirement, ...]] = (sketches, no_client_momentum, fixed_codes)
+    adds_codes = True
+    requires = (sketches, no_client_momentum, fixed_codes)
     server_lr: float = 1.0
     momentum: float = 0.9
     weighting: str = "uniform"
@@ -94,9 +91,7 @@ class FetchSGD(Algorithm):
         assert codec is not None
         return Tables(codec)
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         codec = sketch_of(info.uplink)
         assert codec is not None
         n = sum(x.numel() for x in model.values())
@@ -113,7 +108,7 @@ class FetchSGD(Algorithm):
         }
         return update, {"momentum": momentum, "error": error - codec.sketch(taken)}
 
-    def _mean(self, uplinks: Mapping[int, Uplink]) -> Tensor:
+    def _mean(self, uplinks: Uplinks) -> Tensor:
         if self.weighting == "samples":
             return average(uplinks, self.weighting)[SKETCH]
         return torch.stack([up.update[SKETCH] for up in uplinks.values()]).mean(0)

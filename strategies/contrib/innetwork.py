@@ -1,21 +1,13 @@
 """In-network aggregation: powers of two, added as integers on the way to the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from compressors import Compressor, Natural, State, Switch, Tensors
-from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.requirements import (
-    Requirement,
-    Setup,
-    Unmet,
-    dense_quantizer,
-    fixed_codes,
-)
-from strategies.channel.traffic import Uplink
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
+from strategies.algorithms.requirements import Setup, Unmet, dense_quantizer, fixed_codes
 
 
 class AccumulatorOverflow(OverflowError):
@@ -78,13 +70,11 @@ class InNetwork(Algorithm):
         {'w': tensor([ 0.3333, -0.5000])}
     """
 
-    adds_codes: ClassVar[bool] = True
-    requires: ClassVar[tuple[Requirement, ...]] = (integers, fixed_codes)
+    adds_codes = True
+    requires = (integers, fixed_codes)
     width: int = 32
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         natural = natural_code(info.uplink)
         assert natural is not None
         switch = Switch.of(natural, self.width)

@@ -1,8 +1,7 @@
 """Majority vote over signs, with one bit per entry in both directions (Bernstein et al. 2019)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,16 +10,14 @@ from torch import Tensor
 from compressors import Compressor, Raw, Sign, State, Tensors, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
 from strategies.algorithms.requirements import (
-    Requirement,
     Setup,
     Unmet,
     dense_quantizer,
     fixed_codes,
     without_residuals,
 )
-from strategies.channel.traffic import Uplink
 
 
 def votes(algorithm: object, setup: Setup) -> Unmet | None:
@@ -52,16 +49,14 @@ class Majority(Algorithm):
         {'w': tensor([ 0.5000, -0.5000])}
     """
 
-    adds_codes: ClassVar[bool] = True
-    requires: ClassVar[tuple[Requirement, ...]] = (votes, fixed_codes)
+    adds_codes = True
+    requires = (votes, fixed_codes)
 
     def default_downlink(self, uplink: Compressor) -> Compressor:
         """The one bit per entry that carries the votes."""
         return vote_code(uplink) or Raw()
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         return vote([up.update for up in uplinks.values()], info.seed, info.number), state
 
 

@@ -1,22 +1,23 @@
 """MARINA: now and then the gradient as it is, else how it changed from model to model."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from compressors import Compressor, Packet, State, Tensors, derive
 from compressors.contrib.marina import BEFORE, Marina
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
-from strategies.algorithms.gradients import Gradients
-from strategies.algorithms.requirements import (
-    Requirement,
-    every_client,
-    exact_client_state,
-    fixed_codes,
+from strategies.algorithms.base import (
+    Client,
+    ClientUpdate,
+    RoundInfo,
+    Step,
+    TrainJob,
+    TrainResult,
+    Uplinks,
 )
+from strategies.algorithms.gradients import Gradients
+from strategies.algorithms.requirements import every_client, exact_client_state, fixed_codes
 from strategies.channel.client_end import Delivery
-from strategies.channel.traffic import Uplink
 
 
 def dense(uplink: Compressor, seed: int, round_number: int) -> bool:
@@ -80,24 +81,17 @@ class MARINA(Gradients):
         4
     """
 
-    adds_codes: ClassVar[bool] = True
-    needs_method: ClassVar[str] = Marina.server
-    method_example: ClassVar[str] = "marina(randk(0.1) | float32, 0.1)"
-    every_reply: ClassVar[bool] = True
-    requires: ClassVar[tuple[Requirement, ...]] = (
-        *Gradients.requires,
-        every_client,
-        exact_client_state,
-        fixed_codes,
-    )
+    adds_codes = True
+    needs_method = Marina.server
+    method_example = "marina(randk(0.1) | float32, 0.1)"
+    every_reply = True
+    requires = (*Gradients.requires, every_client, exact_client_state, fixed_codes)
 
     @property
     def client(self) -> Client:
         return Twice()
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-    ) -> tuple[Tensors | None, State]:
+    def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
         mean, gradient_before = self.mean(uplinks, info), unnest("gradient", state)
         is_dense = dense(info.uplink, info.seed, info.number)
         gradient = dict(mean) if is_dense else {n: x + mean[n] for n, x in gradient_before.items()}

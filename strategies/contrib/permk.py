@@ -1,7 +1,6 @@
 """Perm-K: the mean of updates whose entries the clients of a round share out among them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -10,7 +9,7 @@ from compressors.contrib import permk
 from compressors.whole.memory import nest
 from strategies.algorithms.base import Client, ClientUpdate, TrainJob, TrainResult
 from strategies.algorithms.dsgd import DSGD
-from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
+from strategies.algorithms.requirements import Setup, Unmet, fixed_codes
 from strategies.channel.client_end import Delivery
 
 
@@ -59,11 +58,11 @@ class PermK(DSGD):
         4
     """
 
-    adds_codes: ClassVar[bool] = True
-    every_reply: ClassVar[bool] = True
-    requires: ClassVar[tuple[Requirement, ...]] = (one_part_each, fixed_codes)
-    needs_method: ClassVar[str] = permk.PermK.server
-    method_example: ClassVar[str] = "permk(4)"
+    adds_codes = True
+    every_reply = True
+    requires = (one_part_each, fixed_codes)
+    needs_method = permk.PermK.server
+    method_example = "permk(4)"
 
     @property
     def client(self) -> Client:

@@ -58,7 +58,7 @@ class ChannelStrategy(Strategy):
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
         late: the policy for an update that comes when its round is over (``channel.mailbox``): a
-            value, or ``hold``, ``drop`` or ``count``.
+            function, or ``hold``, ``drop`` or ``count``.
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
         max_norm: the greatest L2 norm of a client's update, decoded: one above is not used, and

@@ -1,12 +1,12 @@
 """Edge servers: each sends the server the mean of its clients' updates, compressed once more."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from torch import Tensor
 
 from compressors import Compressor, State, compress, decompress, derive
 from compressors.whole.memory import nest, unnest
-from strategies.channel.traffic import EdgeHop, Uplink, mean, shares
+from strategies.channel.traffic import EdgeHop, Uplink, Uplinks, mean, shares
 
 
 class EdgeServers:
@@ -59,9 +59,7 @@ class EdgeServers:
         """The traffic of a round's hop between edge servers and server, of the cohort."""
         return EdgeHop({client: self.group_of(client) for client in clients})
 
-    def step(
-        self, uplinks: Mapping[int, Uplink], hop: EdgeHop, round_number: int
-    ) -> dict[str, Tensor]:
+    def step(self, uplinks: Uplinks, hop: EdgeHop, round_number: int) -> dict[str, Tensor]:
         """The update of the server's model by the used updates.
 
         ``hop`` gets the edge servers' messages; the round's number decides the seeds of random

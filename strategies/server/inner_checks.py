@@ -25,9 +25,8 @@ from flwr.serverapp.strategy import (
     QFedAvg,
     Strategy,
 )
-from torch import Tensor
 
-from compressors import Compressor, Packet, State, compress
+from compressors import Compressor, Packet, State, Tensors, compress
 from compressors.grammar import message_text
 from strategies.channel.payload import OURS, lazy_arrays
 from strategies.channel.traffic import Uplink
@@ -163,7 +162,7 @@ def by_node(messages: Iterable[Message]) -> dict[int, Message]:
     return messages_of
 
 
-def check_model(model: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+def check_model(model: Tensors, weights: Tensors) -> None:
     """Refuses a model of the strategy inside that is not of the shared model's names and shapes.
 
     Raises ``WrongOrder``, which names what differs.
@@ -206,7 +205,7 @@ def weighed(up: Uplink, reply: Message, key: str) -> Uplink:
     return up
 
 
-def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) -> None:
+def check_clipped(inner: Strategy, updates: Mapping[int, Tensors]) -> None:
     """Refuses updates that are longer than the clip on which the server's noise rests.
 
     ``updates``: what clients sent, decoded, by client. Raises ``WrongOrder``: the client lacks the
@@ -235,9 +234,7 @@ def check_number(inner: Strategy, updates: int) -> None:
             )
 
 
-def shown(
-    inner: Strategy, models: list[Message], base: Mapping[str, Tensor], name: str
-) -> list[Message]:
+def shown(inner: Strategy, models: list[Message], base: Tensors, name: str) -> list[Message]:
     """The clients' ``models``, under ``name``, as a strategy inside that adds noise needs them.
 
     Its noise is for equal weights, so each client counts as one example, and its own number is

@@ -1,11 +1,12 @@
 """A model as a Flower app hands it over: a whole ``state_dict``, of which updates hold a part."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord
 from torch import Tensor
 
+from compressors import Tensors
 from strategies.channel.buffers import Buffers
 from strategies.channel.payload import as_dtype, check_names, is_float, to_parameters, to_tensors
 
@@ -54,7 +55,7 @@ class StateDict:
         values = {} if self.buffers is None else self.buffers.values
         return to_tensors(ArrayRecord({n: x for n, x in arrays.items() if n in values}))
 
-    def to_record(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
+    def to_record(self, weights: Tensors) -> ArrayRecord:
         """The model with these parameters, the server's buffers; counts and frozen as they came."""
         values = dict(weights) | (self.buffers.values if self.buffers else {})
         record = dict(self.first)
