@@ -105,22 +105,18 @@ class WorkerPool(Protocol):
     @property
     def free(self) -> bool:
         """Whether a worker takes another job."""
-        ...
 
     def submit(self, job: Job) -> None:
         """Gives a job to a worker that is free. An error: no worker has it."""
-        ...
 
     def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
         """A job with its answer, or with None: its worker was lost, and it is to be given again.
 
         None where there is none in so many seconds. ``RunFailed``: no answer can be expected.
         """
-        ...
 
     def close(self) -> None:
         """Ends the workers, also those that are busy."""
-        ...
 
 
 class RemoteGrid(NumberedGrid):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from math import nan
 from statistics import fmean, pstdev
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,12 +30,8 @@ CLIENTS = 200
 """How many clients are scored by themselves at most; of more, so many evenly spread ones."""
 
 
-class ClientModel(NamedTuple):
-    """A client's number, and the parameters and buffers that it has."""
-
-    client: int
-    weights: Tensors
-    buffers: Tensors
+ClientModel = tuple[int, Tensors, Tensors]
+"""A client's number, and the parameters and buffers that it has."""
 
 
 def evaluate(trainer: Trainer, weights: Tensors, clients: Sequence[int] | None = None) -> Score:
@@ -84,7 +80,8 @@ def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
         on_test.append(score)
         if score.clients is not None and kept_out is not None and len(kept_out[client]):
             on_parts.append(score.clients.client_metric_mean)
-    more = {name: fmean(one.more[name] for one in on_test) for name in _names(on_test)}
+    names = on_test[0].more if on_test else ()
+    more = {name: fmean(one.more[name] for one in on_test) for name in names}
     metric, loss = (
         fmean(values) if values else nan
         for values in ([one.metric for one in on_test], [one.loss for one in on_test])
@@ -92,10 +89,6 @@ def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
     higher = trainer.task.higher_is_better
     clients = None if kept_out is None else over_clients(on_parts, higher)
     return Score(metric, loss, clients, more)
-
-
-def _names(scores: Sequence[Score]) -> list[str]:
-    return [*scores[0].more] if scores else []
 
 
 def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, count: int) -> float:
@@ -207,9 +200,9 @@ def models(
         local = {**buffers, **unnest(_BUFFERS, memory)}
         begun = trainer.filled(half.initial_weights(delivery, unnest(RULE, memory)))
         if half.fine_tuning == 0:
-            yield ClientModel(client, begun, local)
+            yield client, begun, local
             continue
         done = int(memory[_ITERATIONS])
         tuned = trainer.train(client, begun, {}, done, half.fine_tuning, local, start)
         moved = {n: begun[n].to(x.device) + x for n, x in tuned.update.items()}
-        yield ClientModel(client, moved, tuned.buffers)
+        yield client, moved, tuned.buffers

@@ -47,25 +47,15 @@ def drop_error(request: Message, leaves: str) -> Message:
 
 @dataclass(eq=False)
 class InFlight(Exchange):
-    """An exchange on the clock with its request and, once that is worked out, its reply.
+    """An exchange on the clock with its request and, once that is worked out, its reply."""
 
-    Args:
-        iterations: that the client does.
-        fraction: p, where a controller orders it.
-        leaves: when the client drops out.
-        silent: it has dropped out, and the server may not know yet.
-        overdue: another was asked in its place, because it had not answered in time.
-        request: None where it is no longer needed.
-        reply: None where it is not known yet, or never arrives.
-    """
-
-    iterations: int = 0
-    fraction: float = 1.0
-    leaves: str = ""
-    silent: bool = False
-    overdue: bool = False
-    request: Message | None = None
-    reply: Message | None = None
+    iterations: int = 0  # that the client does
+    fraction: float = 1.0  # p, where a controller orders it
+    leaves: str = ""  # when the client drops out
+    silent: bool = False  # it has dropped out, and the server may not know yet
+    overdue: bool = False  # another was asked in its place, because it had not answered in time
+    request: Message | None = None  # None where it is no longer needed
+    reply: Message | None = None  # None where it is not known yet, or never arrives
 
     def values(self) -> dict[str, Any]:
         """As a checkpoint can hold it: the reply, or the request that has none yet."""

@@ -14,7 +14,6 @@ The server evaluates, which costs no bits.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
 from typing import Any
@@ -26,7 +25,7 @@ from fedsim.ground.columns import receivers
 from fedsim.ground.files import bytes_of, digest_of
 from fedsim.ground.records import ClientBooks, CodingSeconds, FailedReplies, LayerRecord, RoundBits
 from strategies import RoundTraffic
-from strategies.channel.framing import NO_TRAVEL
+from strategies.channel.framing import NO_TRAVEL, Travel
 from strategies.channel.payload import BUFFERS, CHARGES
 from strategies.channel.traffic import Downlink, Uplink
 
@@ -37,14 +36,6 @@ _SPLIT: dict[str, Span] = {
     "side_bits": "side",
 }
 CONTENT = ("position_bits", "value_bits", "side_bits")
-
-
-@dataclass
-class SamplerBits:
-    """The bits of a sampler's requests and replies in a round, apart from training messages."""
-
-    up: int = 0
-    down: int = 0
 
 
 def of_each(bits: float, clients: int) -> float:
@@ -167,14 +158,14 @@ def client_books(traffic: RoundTraffic, clients: Mapping[int, int]) -> dict[int,
 
 
 def bits_of_round(
-    traffic: RoundTraffic, books: Mapping[int, ClientBooks], sampling: SamplerBits | None = None
+    traffic: RoundTraffic, books: Mapping[int, ClientBooks], sampling: Travel | None = None
 ) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
     ``books``: of its clients; ``sampling``: the bits of a sampler's own requests; None: the run's
     sampler sends none.
     """
-    sampler, clients = sampling or SamplerBits(), books.values()
+    sampler, clients = sampling or NO_TRAVEL, books.values()
     bits: dict[str, int] = {}
     if traffic.edges is not None:
         bits["edge_up_bits"] = 8 * sum(map(len, traffic.edges.payloads.values()))

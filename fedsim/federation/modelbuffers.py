@@ -49,10 +49,6 @@ class ModelBuffers:
         self.names = tuple(moving)
         self.initial = {name: self._initial[name].cpu() for name in moving}
 
-    def filled(self, values: State) -> State:
-        """Every buffer: as in ``values``, and where that lacks one, the initial one."""
-        return {name: values.get(name, x) for name, x in self._initial.items()}
-
     def load(self, values: State) -> None:
         """Sets the model's buffers to ``values``, and those not among them to the initial ones."""
         with torch.no_grad():

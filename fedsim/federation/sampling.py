@@ -8,7 +8,6 @@ import numpy as np
 
 from compressors import derive
 from fedsim.federation.inflight import InFlight
-from fedsim.federation.ledger import SamplerBits
 from fedsim.federation.orders import as_json
 from fedsim.federation.updates import Update
 from fedsim.ground.errors import RunFailed
@@ -20,6 +19,7 @@ from fedsim.settings.samplers import DrawInfo, Participation, SamplerMemory
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, TRAIN_LOSS
 from fedsim.settings.samplers.simple import Uniform
 from strategies import RoundTraffic
+from strategies.channel.framing import Travel
 from strategies.channel.nodes import Without
 
 NUMBER_BITS = 32
@@ -128,14 +128,14 @@ class Sampling:
             )
         return clients
 
-    def request_bits(self, traffic: RoundTraffic) -> SamplerBits:
+    def request_bits(self, traffic: RoundTraffic) -> Travel:
         """The bits of the sampler's requests in a round, whose ``traffic`` has the rest.
 
         The model that a client was sent to compute its loss is there if the client was drawn: it is
         not sent again.
         """
         down = (bits for c, bits in self._scored.items() if c not in traffic.downlinks)
-        return SamplerBits(self._registered + NUMBER_BITS * len(self._scored), sum(down))
+        return Travel(sum(down), self._registered + NUMBER_BITS * len(self._scored))
 
     def learn(self, number: int, traffic: RoundTraffic, updates: Mapping[int, Update]) -> None:
         """Tells the sampler of a round, or row: whose updates were used, and what is known of them.

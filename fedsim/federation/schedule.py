@@ -27,16 +27,6 @@ class Schedule(ABC):
     Nothing sleeps. Which client is late follows from the lengths of the messages and from the
     settings alone, so that every engine has the same rows.
 
-    Args:
-        config: the run.
-        trainer: for losses of the server's model.
-        strategy: the run's.
-        work: what clients do.
-        sampling: its sampler; None: all clients are drawn with the same probability.
-        spending: the clients' energy; None: nothing takes any.
-        network: the run's, with the FLOPs of an iteration where it goes by them; None: no network.
-        now: where the clock begins, in seconds: not at 0 where a run goes on.
-
     Attributes:
         clock: with the requests in flight.
         agenda: the clock's, with the time.
@@ -45,13 +35,13 @@ class Schedule(ABC):
     """
 
     config: RunConfig
-    trainer: Trainer
+    trainer: Trainer  # for losses of the server's model
     strategy: ChannelStrategy
-    work: Fixed
-    sampling: Sampling | None = None
-    spending: Spending | None = None
-    network: NetworkSpec | None = None
-    now: float = 0.0
+    work: Fixed  # what clients do
+    sampling: Sampling | None = None  # None: all clients are drawn with the same probability
+    spending: Spending | None = None  # None: nothing takes energy
+    network: NetworkSpec | None = None  # with the FLOPs of an iteration where it goes by them
+    now: float = 0.0  # where the clock begins, in seconds: not at 0 where a run goes on
 
     def __post_init__(self) -> None:
         plan, seed = self.config.plan, self.config.seed

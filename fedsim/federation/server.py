@@ -80,36 +80,20 @@ SCHEDULES: dict[str, type[Schedule]] = {
 
 
 class Recorder(Protocol):
-    """Receives rounds when they are done.
+    """Receives rounds when they are done."""
 
-    Attributes:
-        spent: bits (wire) of a client that takes part in every round so far, of which
-            ``--stop-at-bits`` is a limit.
-        joules: what all clients together have spent so far, of which ``--stop-at-joules`` is a
-            limit.
-        sim_seconds: the simulated time at which the run goes on.
-        used_iterations: local iterations behind used updates so far, the sum of the rounds' means,
-            where clients do unlike numbers of them.
-        states: the clients' memory; None where it is at their nodes.
-        ended: whether the last round was the last by the run's rounds, bits or joules.
-        scored: whether the model of the last round was scored; True before the first round.
-        rounds_done: rounds so far, those before a run went on included.
-        iterations_done: local iterations in these rounds.
-    """
-
-    spent: float
-    joules: float
-    sim_seconds: float
-    used_iterations: float
-    states: Memories | None
-    ended: bool
-    scored: bool
-    rounds_done: int
-    iterations_done: int
+    spent: float  # bits (wire) of a client that takes part in every round so far
+    joules: float  # what all clients together have spent so far
+    sim_seconds: float  # the simulated time at which the run goes on
+    used_iterations: float  # behind used updates so far, the sum of the rounds' means
+    states: Memories | None  # the clients' memory; None where it is at their nodes
+    ended: bool  # whether the last round was the last by the run's rounds, bits or joules
+    scored: bool  # whether the model of the last round was scored; True before the first round
+    rounds_done: int  # those before a run went on included
+    iterations_done: int  # local iterations in these rounds
 
     def resume(self, server: "Server") -> None:
         """Gives the server back its memory, if there is a checkpoint."""
-        ...
 
     def round(
         self,
@@ -119,11 +103,9 @@ class Recorder(Protocol):
         server: "Server",
     ) -> None:
         """Keeps one round."""
-        ...
 
     def score(self, columns: dict[str, float]) -> None:
         """Adds to the last round what its model, which was not scored then, comes to."""
-        ...
 
 
 class Scored(NamedTuple):

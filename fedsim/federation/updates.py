@@ -19,25 +19,17 @@ from strategies import Arrival, Downlink, RoundTraffic, Uplink
 class Update:
     """One client's part in a row: from the message that asked for its update to the arrival.
 
-    Args:
-        client: whose it is.
-        work: what the client was to do; None: what the settings say.
-        parts: seconds of download, compute, upload and waiting.
-        seconds: from the request to the reply; None: there is none yet.
-        timing: the columns of both.
-        joules: what its client has spent on it, where that is counted.
-        arrivals: what came of it where clients are asked one at a time: one, or one at each server
-            that holds a part of the model.
-        local_part: the place in ``arrivals`` of the part that the client holds itself: that does
-            not travel; None: all do.
+    ``arrivals``: what came of it where clients are asked one at a time: one, or one at each server
+    that holds a part of the model. The part at ``local_part`` the client holds itself, so that it
+    does not travel; None: all do.
     """
 
     client: int
-    work: Work | None
-    parts: Sequence[float]
-    seconds: float | None
+    work: Work | None  # None: what the settings have
+    parts: Sequence[float]  # seconds of download, compute, upload and waiting
+    seconds: float | None  # from the request to the reply; None: there is none yet
     timing: ClientTiming
-    joules: float = 0.0
+    joules: float = 0.0  # where they are counted
     arrivals: Sequence[Arrival] = ()
     local_part: int | None = None
 
@@ -54,18 +46,11 @@ class Update:
 
 @dataclass
 class RoundUpdates:
-    """What a server has collected for a row of the results.
-
-    Args:
-        traffic: the messages.
-        updates: of every client of it, by the keys of the traffic.
-        joules: what all clients have spent, where that is counted.
-        timing: the columns of the clock.
-    """
+    """What a server has collected for a row of the results."""
 
     traffic: RoundTraffic
-    updates: Mapping[int, Update]
-    joules: float
+    updates: Mapping[int, Update]  # of every client, by the keys of the traffic
+    joules: float  # what all clients have spent, where that is counted
     timing: RoundTiming = field(default_factory=RoundTiming)
 
     @property

@@ -31,23 +31,14 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class Availability:
-    """When clients can be asked; one of the four is given.
+    """When clients can be asked: a fraction of them, on and off, by a trace, or in slots."""
 
-    Args:
-        fraction: of the clients; others in every round.
-        on: mean seconds that a client is there, exponentially distributed.
-        off: mean seconds that it is away, exponentially distributed.
-        trace: 1 while a client is there and 0 while it is not, by client.
-        slots: of a frame, in turn; client c is there in slot c modulo their number.
-        slot_seconds: of each slot.
-    """
-
-    fraction: float = 1.0
-    on: float = 0.0
-    off: float = 0.0
-    trace: ByClient[Rate] | None = None
-    slots: int = 0
-    slot_seconds: float = 0.0
+    fraction: float = 1.0  # of the clients; others in every round
+    on: float = 0.0  # mean seconds that a client is there, exponentially distributed
+    off: float = 0.0  # mean seconds that it is away, exponentially distributed
+    trace: ByClient[Rate] | None = None  # 1 while a client is there, else 0
+    slots: int = 0  # of a frame, in turn; client c is there in slot c modulo their number
+    slot_seconds: float = 0.0  # of each slot
 
     @property
     def by_the_clock(self) -> bool:
@@ -89,19 +80,12 @@ class Availability:
 
 @dataclass(frozen=True)
 class Presence:
-    """The availability of every client over time.
+    """The availability of every client over time."""
 
-    Args:
-        rates: 1 or 0 over time, by client; empty where the clock does not matter.
-        drawn: by round and attempt, who is there, where the clock does not matter.
-        order: by round, all clients in the order in which they are asked whether they are there.
-        period: seconds after which a trace has shown all that it has, which are waited for.
-    """
-
-    rates: "Sequence[Rate | OnOff]"
-    drawn: Callable[[int, int], np.ndarray]
-    order: Callable[[int], Iterator[int]]
-    period: float = 0.0
+    rates: "Sequence[Rate | OnOff]"  # 1 or 0, by client; empty where the clock does not matter
+    drawn: Callable[[int, int], np.ndarray]  # by round and attempt, where the clock does not matter
+    order: Callable[[int], Iterator[int]]  # by round, in which clients are asked if they are there
+    period: float = 0.0  # seconds of a whole trace, which are waited for
 
     def at(
         self,

@@ -18,15 +18,10 @@ Leaves = Literal["before", "after", ""]
 
 @dataclass(frozen=True)
 class ClientDropout:
-    """How many of those that are asked drop out.
+    """How many of those that are asked drop out."""
 
-    Args:
-        before: the probability that a client that is asked does not train.
-        after: the probability that it trains and its update is never sent.
-    """
-
-    before: float = 0.0
-    after: float = 0.0
+    before: float = 0.0  # the probability that a client that is asked does not train
+    after: float = 0.0  # the probability that it trains and its update is never sent
 
     def draw(self, seed: int, round_number: int, clients: int) -> np.ndarray:
         """When each of so many clients drops out (``Leaves``), if it is asked in this round.
@@ -68,19 +63,12 @@ def parse_dropout(text: str) -> ClientDropout:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the cohorts of a run behave, and when its rounds are over.
+    """How the cohorts of a run behave, and when its rounds are over."""
 
-    Args:
-        availability: which clients can be asked when; None: all, always.
-        dropout: how many drop out.
-        deadline: seconds of a round; None: it lasts as long as it takes.
-        first: a round ends with so many updates; None: all that were asked are waited for.
-    """
-
-    availability: Availability | None = None
+    availability: Availability | None = None  # None: all clients can be asked, always
     dropout: ClientDropout = ClientDropout()
-    deadline: float | None = None
-    first: int | None = None
+    deadline: float | None = None  # seconds of a round; None: it lasts as long as it takes
+    first: int | None = None  # updates with which a round ends; None: all that were asked
 
     @property
     def late(self) -> bool:

@@ -12,21 +12,13 @@ _ALLOWED = "edge servers such as tree(groups=10) or tree(groups=10, up=1Gbit, la
 
 @dataclass(frozen=True)
 class EdgeTree:
-    """Edge servers: each is between the clients of its group and the server.
+    """Edge servers: each is between the clients of its group and the server."""
 
-    Args:
-        groups: how many there are.
-        method: how they encode the mean of their clients' updates; empty: as clients encode.
-        up: the rate of an edge server's link to the server, in bits per second.
-        down: the rate of the server's link to an edge server.
-        latency: the delay of a message between server and edge server in one direction, in seconds.
-    """
-
-    groups: int
-    method: str = ""
-    up: float = math.inf
-    down: float = math.inf
-    latency: float = 0.0
+    groups: int  # how many there are
+    method: str = ""  # by which they encode the mean of their clients' updates; empty: the clients'
+    up: float = math.inf  # the rate of an edge server's link to the server, in bits per second
+    down: float = math.inf  # the rate of the server's link to an edge server
+    latency: float = 0.0  # seconds of a message between server and edge server in one direction
 
 
 def parse_tree(text: str, name: str) -> EdgeTree:

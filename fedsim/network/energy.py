@@ -20,22 +20,17 @@ class EnergyRates:
     A client that is sent ``d`` bits, does ``n`` local iterations and sends ``u`` bits spends
     ``down d + iteration n + up u`` joules.
 
-    Args:
-        up: joules per bit that a client sends, shape (clients,).
-        down: joules per bit that a client receives, shape (clients,).
-        iteration: joules per local iteration, shape (clients,).
-        battery: joules that a client has; inf: as many as it needs, shape (clients,).
-
     Example:
         >>> one = np.ones(1)
         >>> EnergyRates(3 * one, one, 10 * one, 100 * one).joules(0, 5.0, 2, 4.0)
         37.0
     """
 
-    up: np.ndarray
-    down: np.ndarray
-    iteration: np.ndarray
-    battery: np.ndarray
+    # of shape (clients,)
+    up: np.ndarray  # joules per bit that a client sends
+    down: np.ndarray  # joules per bit that a client receives
+    iteration: np.ndarray  # joules per local iteration
+    battery: np.ndarray  # joules that a client has; inf: as many as it needs
 
     def joules(self, client: int, down_bits: float, iterations: float, up_bits: float) -> float:
         """The energy of a client for one request: its download, its local work and its upload."""

@@ -98,19 +98,14 @@ _MOST_SIGMA = 5.0
 class Varying:
     """A number that differs between clients: drawn once per client, and fixed from then on.
 
-    Args:
-        kind: "constant", "lognormal" or "uniform".
-        first: the constant, the median of the lognormal, or the least value.
-        second: sigma of the logarithm (lognormal), or the greatest value (uniform).
-
     Example:
         >>> Varying("uniform", 1.0, 2.0).draw(np.random.default_rng(0), 2).round(3).tolist()
         [1.637, 1.27]
     """
 
     kind: Literal["constant", "lognormal", "uniform"]
-    first: float
-    second: float = 0.0
+    first: float  # the constant, the median of the lognormal, or the least value
+    second: float = 0.0  # sigma of the logarithm (lognormal), or the greatest value (uniform)
 
     def draw(self, generator: np.random.Generator, count: int) -> np.ndarray:
         """Values of `count` clients, float64. A constant draws nothing from the generator."""

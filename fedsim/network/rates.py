@@ -25,20 +25,15 @@ STUCK = "a link stays at 0 bits per second: its transfer never ends"
 class Rate:
     """Bits per second over time.
 
-    Args:
-        times: when each step begins, in seconds; the first is 0.
-        values: the rate from then on.
-        period: after so many seconds the steps come again; inf: the last step stays.
-
     Example:
         >>> day = Rate((0.0, 6.0), (1e6, 2e6), period=10.0)
         >>> day.at(7), day.at(12), day.next_change(7), day.next_change(12)
         (2000000.0, 1000000.0, 10.0, 16.0)
     """
 
-    times: tuple[float, ...]
-    values: tuple[float, ...]
-    period: float = math.inf
+    times: tuple[float, ...]  # when each step begins, in seconds; the first is 0
+    values: tuple[float, ...]  # the rate from then on
+    period: float = math.inf  # after so many seconds the steps come again; inf: the last one stays
 
     @classmethod
     def constant(cls, value: float) -> "Rate":
@@ -158,15 +153,10 @@ _CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
 
 @dataclass(frozen=True)
 class ByClient(Generic[T]):
-    """A file's values for each client: for those that it names, and for all others.
-
-    Args:
-        file: its path.
-        values: by the client's number, as text, or `*`.
-    """
+    """A file's values for each client: for those that it names, and for all others."""
 
     file: Path
-    values: Mapping[str, T]
+    values: Mapping[str, T]  # by the client's number, as text, or `*`
 
     def of(self, clients: int) -> "Sequence[T]":
         """The values of so many clients, each looked up when it is asked for.

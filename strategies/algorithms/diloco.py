@@ -44,15 +44,10 @@ def fragment_names(method: Compressor, names: Collection[str], number: int) -> s
 
 @dataclass(frozen=True)
 class Replica(Client):
-    """A client with parameters of its own, into which it merges what the server sends.
+    """A client with parameters of its own, into which it merges what the server sends."""
 
-    Args:
-        tau: local steps of a round before the merge.
-        alpha: the weight of the client's parameters in the merge.
-    """
-
-    tau: int = 1
-    alpha: float = 0.5
+    tau: int = 1  # local steps of a round before the merge
+    alpha: float = 0.5  # the weight of the client's parameters in the merge
 
     def initial_weights(self, delivery: Delivery, state: State) -> Tensors:
         return unnest(LOCAL, state) or delivery.weights

@@ -47,19 +47,12 @@ SEALED_BYTES = 8 + 2 * SHARE_BYTES + 16
 
 
 class Secrets(NamedTuple):
-    """A client's secrets of a round, numbers below ``PRIME``.
+    """A client's secrets of a round, numbers below ``PRIME``."""
 
-    Attributes:
-        cipher: c^SK, the private key for the encryption of shares.
-        mask: s^SK, the private key of the pairwise masks.
-        seed: b, the seed of the client's own mask.
-        coefficients: the seed of the polynomials of its shares.
-    """
-
-    cipher: int
-    mask: int
-    seed: int
-    coefficients: int
+    cipher: int  # c^SK, the private key for the encryption of shares
+    mask: int  # s^SK, the private key of the pairwise masks
+    seed: int  # b, the seed of the client's own mask
+    coefficients: int  # the seed of the polynomials of its shares
 
     @property
     def public_keys(self) -> bytes:

@@ -24,16 +24,12 @@ ITERATIONS = "iterations"
 
 @dataclass(frozen=True)
 class Order:
-    """One client's order: how it travels, and how the client then encodes its update.
-
-    ``report_names``: of the numbers that the client is to report; ``iterations``: how many local
-    iterations it does.
-    """
+    """One client's order: how it travels, and how the client then encodes its update."""
 
     payload: bytes
     uplink: Compressor
-    report_names: tuple[str, ...] = ()
-    iterations: int = 1
+    report_names: tuple[str, ...] = ()  # of the numbers that the client is to report
+    iterations: int = 1  # how many local ones it does
 
 
 class Ordering(Protocol):
@@ -41,19 +37,15 @@ class Ordering(Protocol):
 
     def make_orders(self, round_number: int, clients: Sequence[int]) -> Mapping[int, Order]:
         """The orders of a round by client; ``clients``: those that are asked."""
-        ...
 
     def uplink(self, payload: bytes) -> Compressor:
         """How a client encodes its update by an order."""
-        ...
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
-        ...
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        ...
 
 
 class Side:

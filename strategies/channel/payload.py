@@ -25,87 +25,54 @@ from compressors.grammar import message_text
 from compressors.whole.tied import Tied
 from strategies.channel.framing import Travel
 
-KEY = "fedsim"
-CHUNKED = "fedsim.payload"
-EVALUATED = "fedsim.evaluate"
-"""In a message for evaluation: of which channel a client's own buffers are to be."""
+# Records of a message that are not the app's.
+KEY = "fedsim"  # our settings, and a payload that is not large
+CHUNKED = "fedsim.payload"  # a large payload
+EVALUATED = "fedsim.evaluate"  # for evaluation: of which channel a client's own buffers are to be
 OURS = (KEY, CHUNKED, EVALUATED)
-"""The records of a message that are not the app's."""
-LARGE = 4 * 2**20
-STYPE = "fedsim.bytes"
-"""What the array of a large payload calls itself, so that nobody takes its bytes for numbers."""
+
+LARGE = 4 * 2**20  # bytes
+STYPE = "fedsim.bytes"  # of a large payload's array, so that nobody takes its bytes for numbers
+
+# Settings of a message to a client.
+CLIENT = "client"  # its number
+ROUND = "round"  # the number of the round; in the reply, too
+VERSION = "version"  # the number of the model that the client holds from now on
+BASE = "base"  # with an update: the number of the model that the update is added to
+TIED = "tied"  # which arrays of the model may be one: see ``tied``
+SCORES = "scores"  # for evaluation: the client sends no update, and keeps its memory
+ENDS = "ends"  # to a client that has sent nothing yet: what both ends have to agree about
+NAMED = "arrays-key"  # the key of the model's arrays, if the strategy has another than ``ARRAYS``
+
+# What an app finds in a message, where the strategy has no other keys.
+ARRAYS = "arrays"
+CONFIG = "config"  # the settings of a round
+
+# In a reply.
+WANTS = "wants"  # ``model``, without a payload: the client got an update of another model
 METRICS = "metrics"
 SAMPLES = "num-examples"
-CLIENT = "client"
-"""In a message to a client: its number."""
-
-ROUND = "round"
-"""In a message to a client and in its reply: the number of the round."""
-
-VERSION = "version"
-"""In a message to a client: the number of the model that the client holds from now on."""
-
-BASE = "base"
-"""In a message with an update: the number of the model that the update is added to."""
-
-WANTS = "wants"
-"""In a reply without a payload: ``model``, from a client that got an update of another model."""
-
-SENT = "sent-by-tensor"
-"""A client's metric: how many entries of each tensor travelled, in model order."""
-
-ARRAYS = "arrays"
-"""The key under which an app finds the model, if the strategy has no other."""
-NAMED = "arrays-key"
-"""The setting of a message with that key, if the strategy has another."""
-
-TIED = "tied"
-"""The setting of a message that lists which arrays of the model may be one: see ``tied``."""
-
-SCORES = "scores"
-"""In a message for evaluation with a payload: the client sends no update, and keeps its memory."""
-
-ENDS = "ends"
-"""In a message to a client that has sent nothing yet: what both ends have to agree about."""
-
-CONFIG = "config"
-"""Under which key an app finds the settings of a round, where the strategy has no other."""
+SENT = "sent-by-tensor"  # a metric: how many entries of each tensor travelled, in model order
 
 # Side payloads: bytes next to a payload, each by its name. All code that writes, reads, books or
 # times them loops over those that a message has; the round knows none of them.
-BUFFERS = "buffers"
-"""Tensors of the model that are not parameters, down or up (``buffers``)."""
-
-ORDER = "order"
-"""Down: what the server wants of this client, where that moves from round to round (``orders``)."""
-
-REPORT = "report"
-"""Up: what the client was asked to say, as float32 numbers (``orders``)."""
-
-APPLIED = "applied"
-"""Down: which of the client's own uplinks was applied last (``acknowledge``)."""
-
-OUTCOME = "fate"
-"""Up: whether the client's previous message was taken back or lost, if it was not applied
-(``acknowledge``)."""
-
-
-KEYS = "keys"
-"""Both ways: keys and shares of secure aggregation (``strategies.algorithms.secagg``)."""
+BUFFERS = "buffers"  # both ways: tensors of the model that are not parameters (``buffers``)
+ORDER = (
+    "order"  # down: what this client is to do, where that moves from round to round (``orders``)
+)
+REPORT = "report"  # up: what the client was asked to report, as float32 numbers (``orders``)
+APPLIED = "applied"  # down: which of the client's own uplinks was applied last (``acknowledge``)
+OUTCOME = "fate"  # up: whether the client's last message went back or was lost (``acknowledge``)
+KEYS = "keys"  # both ways: keys and shares of secure aggregation
 
 
 class Charge(NamedTuple):
-    """How a side payload is booked.
+    """How a side payload is booked."""
 
-    ``column``: of results, behind ``up_`` or ``down_``; ``directions``: in which it travels;
-    ``wire``: whether it is in the columns ``wire`` and takes time on a simulated clock; ``model``:
-    whether it is a part of the model, and free where the initial model is.
-    """
-
-    column: str
+    column: str  # of results, behind ``up_`` or ``down_``
     directions: tuple[Literal["up", "down"], ...]
-    wire: bool
-    model: bool = False
+    wire: bool  # whether it is in the columns ``wire`` and takes time on a simulated clock
+    model: bool = False  # whether it is a part of the model, and free where the initial model is
 
 
 CHARGES = {

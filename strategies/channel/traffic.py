@@ -104,15 +104,10 @@ Uplinks = Mapping[int, Uplink]
 
 @dataclass
 class EdgeHop:
-    """The messages of a round between the server and its edge servers.
+    """The messages of a round between the server and its edge servers."""
 
-    Attributes:
-        group_of: by client of the round, the number of its edge server.
-        payloads: by edge server, the message to the server.
-    """
-
-    group_of: dict[int, int]
-    payloads: dict[int, bytes] = field(default_factory=dict)
+    group_of: dict[int, int]  # by client of the round, the number of its edge server
+    payloads: dict[int, bytes] = field(default_factory=dict)  # by edge server, to the server
 
 
 @dataclass
@@ -163,14 +158,11 @@ class RoundTraffic:
 
 @dataclass(frozen=True)
 class Request:
-    """A message to a client, which has no reply yet.
-
-    ``weights``: the model that the client works from; ``version``: its number.
-    """
+    """A message to a client, which has no reply yet."""
 
     traffic: RoundTraffic
-    version: int
-    weights: Tensors
+    version: int  # of the model that the client works from
+    weights: Tensors  # that model
 
 
 @dataclass(frozen=True)

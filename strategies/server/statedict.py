@@ -15,11 +15,6 @@ from strategies.channel.payload import as_dtype, check_names, is_float, to_param
 class StateDict:
     """The record with which a run began: its arrays' order, dtypes and names.
 
-    Args:
-        first: that record.
-        buffers: those of the strategy; None: it has none, and every other array is a parameter.
-        frozen: the names of arrays that nobody trains.
-
     Raises ``ValueError`` where ``frozen`` names what the record lacks.
 
     Example:
@@ -33,8 +28,8 @@ class StateDict:
     """
 
     first: ArrayRecord
-    buffers: Buffers | None
-    frozen: Collection[str] = ()
+    buffers: Buffers | None  # the strategy's; None: every other array is a parameter
+    frozen: Collection[str] = ()  # the names of arrays that nobody trains
 
     def __post_init__(self) -> None:
         check_names("frozen", self.frozen, self.first)
