@@ -79,12 +79,8 @@ class Workers:
     the message, and the answer is the same. A worker that Ray has replaced serves again; where no
     machine has room for it, the others do its work. A run ends where a job lost too many.
 
-    Args:
-        app_of: makes the clients' app.
-        count: how many actors.
-        gpus: the share of a GPU that Ray sets aside for each.
-
-    Raises ``UsageError`` where the app cannot be sent to them.
+    ``gpus``: the share of a GPU that Ray sets aside for each. Raises ``UsageError`` where the app
+    cannot be sent to them.
     """
 
     def __init__(self, app_of: AppOf, count: int, gpus: float) -> None:

@@ -25,10 +25,8 @@ _SHAPES = 16
 class Branch:
     """The place of one client; clients follow each other in it from round to round.
 
-    Args:
-        trainer: whose model, optimizer and masks are this branch's alone.
-
     Attributes:
+        trainer: whose model, optimizer and masks are this branch's alone.
         total: the sum of the losses of the present client's steps, on the device.
         state_kind: equal whenever the step reads the same places: the optimizer's state (which
             there is, "none yet" and "zeros" differ; numbers in it, which a recorded step would

@@ -63,9 +63,6 @@ class GraphRecorder(StepRecorder):
     """Steps of a GPU: a stream per client, up to ``STREAMS``, that all run at once.
 
     Graphs share one pool of memory, because nothing that lies there is read by a later step.
-
-    Args:
-        device: of the clients' tensors.
     """
 
     def __init__(self, device: torch.device) -> None:

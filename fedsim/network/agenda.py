@@ -15,11 +15,8 @@ class Agenda:
 
     Times that rounding alone separates (``ROUNDED``) are one time: the last of them.
 
-    Args:
-        now: where the clock begins, in seconds.
-
     Attributes:
-        now: the time of the last record that was taken, or what it was set to since.
+        now: the time in seconds of the last record that was taken, or what it was set to.
 
     Example:
         >>> agenda = Agenda()

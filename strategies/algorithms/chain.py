@@ -67,12 +67,9 @@ class Chain(Client):
 
     The payload's template and the update go through all of them, initial weights of a later one
     replace those of an earlier one by name, and gradients get what every hook adds.
-
-    Args:
-        halves: two at least. The state of the last has no prefix.
     """
 
-    halves: tuple[Client, ...]
+    halves: tuple[Client, ...]  # two at least; the state of the last has no prefix
 
     @property
     def hooks_gradients(self) -> bool:

@@ -52,10 +52,8 @@ def _read(end: ServerEnd, client: int, reply: Message) -> bool:
 class Mailbox:
     """The messages of a round, and those of earlier rounds that have no reply yet.
 
-    Args:
-        late: the policy for replies of earlier rounds.
-
     Attributes:
+        late: the policy for replies of earlier rounds.
         messages: client -> its message of this round.
         unanswered: id of an earlier message -> its client and its node.
         undecided: clients, each with a reply of an earlier round that is not decided about yet.

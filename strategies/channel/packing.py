@@ -19,10 +19,6 @@ _SHORT = 256  # bytes: longer ones are tensors of uint8
 class Stored:
     """Packs dataclasses into values for JSON; their tensors go to ``tensors``, each once.
 
-    Args:
-        kinds: the dataclasses and named tuples that may occur.
-        tensors: by name.
-
     Example:
         >>> from strategies.channel.framing import Travel
         >>> stored = Stored((Travel,))
@@ -31,7 +27,7 @@ class Stored:
         {3: Travel(down=1, up=2), 4: b'a', 5: tensor([1., 1.])}
     """
 
-    kinds: Sequence[type]
+    kinds: Sequence[type]  # the dataclasses and named tuples that may occur
     tensors: State = field(default_factory=dict)
     _names: dict[int, tuple[str, Any]] = field(default_factory=dict)  # by id
 
