@@ -32,17 +32,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from strategies.algorithms.shamir import (
-    PRIME,
-    SHARE_BYTES,
-    join_shares,
-    lagrange_weights,
-    polynomial,
-    share_at,
-)
+from strategies.algorithms import shamir
 
 KEY_BYTES = 32
-SEALED_BYTES = 8 + 2 * SHARE_BYTES + 16
+SEALED_BYTES = 8 + 2 * shamir.SHARE_BYTES + 16
 """Of an encrypted pair of shares: sender, receiver, both shares, and the tag."""
 
 
@@ -64,7 +57,7 @@ def secrets_of(seed: int, client: int, round_number: int) -> Secrets:
     """The secrets of a client in a round; ``seed``: of the run."""
     texts = (f"secagg/{seed}/{round_number}/{client}/{name}" for name in Secrets._fields)
     digests = (hashlib.sha512(text.encode()).digest() for text in texts)
-    return Secrets(*(int.from_bytes(digest, "little") % PRIME for digest in digests))
+    return Secrets(*(int.from_bytes(digest, "little") % shamir.PRIME for digest in digests))
 
 
 def threshold_of(fraction: float, clients: int) -> int:
@@ -122,7 +115,7 @@ def sealed_shares(
     sealed, polynomials = {}, _polynomials(secrets, threshold)
     for x, peer in enumerate(keys.clients, 1):
         if peer != client:
-            pieces = [share_at(x, coefficients) for coefficients in polynomials]
+            pieces = [shamir.share_at(x, coefficients) for coefficients in polynomials]
             plain = pack("<II", client, peer) + b"".join(map(_bytes, pieces))
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed[peer] = cipher.encrypt(_nonce(client, peer), plain, None)
@@ -146,14 +139,14 @@ def answer(
     place = len(keys.to_bytes())
     for x, peer in enumerate(keys.clients, 1):
         if peer == client:
-            pieces = [_bytes(share_at(x, f)) for f in _polynomials(secrets, threshold)]
+            pieces = [_bytes(shamir.share_at(x, f)) for f in _polynomials(secrets, threshold)]
         else:
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed, place = request[place : place + SEALED_BYTES], place + SEALED_BYTES
             plain = cipher.decrypt(_nonce(peer, client), sealed, None)
             if unpack_from("<II", plain) != (peer, client):
                 raise ValueError(f"client {client} was sent another client's shares")
-            pieces = [plain[8 : 8 + SHARE_BYTES], plain[8 + SHARE_BYTES :]]
+            pieces = [plain[8 : 8 + shamir.SHARE_BYTES], plain[8 + shamir.SHARE_BYTES :]]
         chosen.append(pieces[peer in survivors])  # of the key, or of the seed: never both
     return b"".join(chosen)
 
@@ -202,12 +195,12 @@ def joined(keys: PublicKeys, answers: Mapping[int, bytes], threshold: int) -> di
     """By client: the seed of a survivor's own mask, the private key of one that dropped out."""
     places = {client: place for place, client in enumerate(keys.clients)}
     used = [*answers][:threshold]
-    weights = lagrange_weights([places[client] + 1 for client in used])
+    weights = shamir.lagrange_weights([places[client] + 1 for client in used])
     secrets = {}
     for client, place in places.items():
-        part = slice(SHARE_BYTES * place, SHARE_BYTES * (place + 1))
+        part = slice(shamir.SHARE_BYTES * place, shamir.SHARE_BYTES * (place + 1))
         shares = (int.from_bytes(answers[peer][part], "little") for peer in used)
-        secrets[client] = join_shares(weights, shares)
+        secrets[client] = shamir.join_shares(weights, shares)
     return secrets
 
 
@@ -244,7 +237,7 @@ def stream(key: bytes, entries: int) -> np.ndarray:
 def _polynomials(secrets: Secrets, threshold: int) -> list[list[int]]:
     """Those that share a client's key and its seed."""
     shared = secrets.mask, secrets.seed
-    return [polynomial(x, threshold, secrets.coefficients + i) for i, x in enumerate(shared)]
+    return [shamir.polynomial(x, threshold, secrets.coefficients + i) for i, x in enumerate(shared)]
 
 
 def _private(secret: int) -> X25519PrivateKey:
@@ -256,7 +249,7 @@ def _public(secret: int) -> bytes:
 
 
 def _bytes(number: int) -> bytes:
-    return number.to_bytes(SHARE_BYTES, "little")
+    return number.to_bytes(shamir.SHARE_BYTES, "little")
 
 
 def _nonce(sender: int, receiver: int) -> bytes:

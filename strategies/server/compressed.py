@@ -35,19 +35,8 @@ from strategies.channel.payload import (
     to_tensors,
 )
 from strategies.channel.replies import TooFewReplies, error_text, wants_model
+from strategies.server import inner_checks
 from strategies.server.base import ChannelStrategy, with_bytes
-from strategies.server.inner_checks import (
-    by_node,
-    check_clipped,
-    check_inside,
-    check_model,
-    check_number,
-    odd_ones,
-    record_name,
-    shown,
-    weighed,
-    weighting_of,
-)
 from strategies.server.wrappers import PRIVATE, WrongOrder, layers_of
 
 
@@ -141,7 +130,7 @@ class Compressed(ChannelStrategy):
     ) -> None:
         self.strategy, self._arrays = strategy, ARRAYS
         super().__init__(uplink, downlink, **common)
-        check_inside(self, strategy)
+        inner_checks.check_inside(self, strategy)
         if compress_evaluation and isinstance(self.downlink, Raw):
             raise ValueError(
                 "compress_evaluation is True and downlink is raw, which sends whole models: give "
@@ -156,7 +145,7 @@ class Compressed(ChannelStrategy):
 
     def weighs(self, rule: Algorithm | None) -> str:
         """As the strategy inside weighs clients."""
-        return weighting_of(self.strategy)
+        return inner_checks.weighting_of(self.strategy)
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
@@ -184,8 +173,8 @@ class Compressed(ChannelStrategy):
             )
         inner_grid = CohortGrid(grid, [*nodes.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, app_config, inner_grid))
-        self._arrays = record_name(messages, arrays)
-        clients = {self.client_at(node): m for node, m in by_node(messages).items()}
+        self._arrays = inner_checks.record_name(messages, arrays)
+        clients = {self.client_at(node): m for node, m in inner_checks.by_node(messages).items()}
         if self._arrays != ARRAYS:
             config = ConfigRecord({**config, NAMED: self._arrays})
         channel.begin(server_round, sorted(clients), out)
@@ -207,12 +196,12 @@ class Compressed(ChannelStrategy):
         """Moves to what the strategy inside makes of the decoded models, in client order."""
         channel = self.end
         arrived = self.collect(replies)
-        odd = odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
+        odd = inner_checks.odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
         for client, reason in odd.items():
             channel.refuse(client, arrived[client], reason)
         if self.buffers is not None:
             channel.traffic.uplinks |= {
-                c: weighed(up, arrived[c], self.buffers.weighting)
+                c: inner_checks.weighed(up, arrived[c], self.buffers.weighting)
                 for c, up in channel.traffic.uplinks.items()
             }
         least = int(channel.version == 0) if self._others_go_on else self.required
@@ -224,15 +213,17 @@ class Compressed(ChannelStrategy):
                 )
         if not uplinks:  # and none is required: the model stays
             return None
-        check_number(self.strategy, len(uplinks))
-        check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
+        inner_checks.check_number(self.strategy, len(uplinks))
+        inner_checks.check_clipped(
+            self.strategy, {client: up.update for client, up in uplinks.items()}
+        )
         name, base = self._arrays, {n: x.double() for n, x in channel.weights.items()}
         decoded = [_as_model(arrived[c], base, up.update, name) for c, up in uplinks.items()]
-        decoded = shown(self.strategy, decoded, base, name)
+        decoded = inner_checks.shown(self.strategy, decoded, base, name)
         arrays, metrics = self.strategy.aggregate_train(channel.traffic.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
-            check_model(target, channel.weights)
+            inner_checks.check_model(target, channel.weights)
             if channel.follows:
                 channel.advance({n: target[n] - x for n, x in channel.weights.items()})
             else:
@@ -279,9 +270,9 @@ class Compressed(ChannelStrategy):
         messages = self.strategy.configure_evaluate(number, arrays, config, grid)
         if self.channel is None:
             return messages
-        messages, self._grid = [*by_node(messages).values()], grid
+        messages, self._grid = [*inner_checks.by_node(messages).values()], grid
         if self.compress_evaluation:
-            self._arrays = record_name(messages, arrays)
+            self._arrays = inner_checks.record_name(messages, arrays)
             for message in messages:  # which share a content
                 message.content = self._to_score(message)
             self._scoring = {message.metadata.dst_node_id: message for message in messages}
@@ -319,7 +310,7 @@ class Compressed(ChannelStrategy):
             raise WrongOrder(f"no client evaluates the model{max(failed)}")
         replies = [reply for reply in node_replies.values() if not wants_model(reply)]
         scores = {self.client_at(x.metadata.src_node_id): x for x in replies if not x.has_error()}
-        odd = odd_ones(self.strategy, scores, sorted(scores))
+        odd = inner_checks.odd_ones(self.strategy, scores, sorted(scores))
         if len(odd) < len(scores):  # of none that it can use the strategy inside says so itself
             log = logging.getLogger("flwr")
             for client, reason in odd.items():

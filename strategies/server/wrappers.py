@@ -8,22 +8,16 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-from flwr.serverapp.strategy import (
-    DifferentialPrivacyClientSideAdaptiveClipping,
-    DifferentialPrivacyClientSideFixedClipping,
-    DifferentialPrivacyServerSideAdaptiveClipping,
-    DifferentialPrivacyServerSideFixedClipping,
-    Strategy,
-)
+from flwr.serverapp import strategy as flower
 
 CLIENT_SIDE = (
-    DifferentialPrivacyClientSideAdaptiveClipping,
-    DifferentialPrivacyClientSideFixedClipping,
+    flower.DifferentialPrivacyClientSideAdaptiveClipping,
+    flower.DifferentialPrivacyClientSideFixedClipping,
 )
 PRIVATE = (
     *CLIENT_SIDE,
-    DifferentialPrivacyServerSideAdaptiveClipping,
-    DifferentialPrivacyServerSideFixedClipping,
+    flower.DifferentialPrivacyServerSideAdaptiveClipping,
+    flower.DifferentialPrivacyServerSideFixedClipping,
 )
 
 
@@ -31,7 +25,7 @@ class WrongOrder(ValueError):
     """Two parts of an app would together do something else than they say; the message is a line."""
 
 
-def layers_of(strategy: object) -> Iterator[Strategy]:
+def layers_of(strategy: object) -> Iterator[flower.Strategy]:
     """A strategy and what it wraps, from the outside to the inside.
 
     Example:
@@ -39,12 +33,12 @@ def layers_of(strategy: object) -> Iterator[Strategy]:
         >>> [type(layer).__name__ for layer in layers_of(FedAvg())]
         ['FedAvg']
     """
-    while isinstance(strategy, Strategy):
+    while isinstance(strategy, flower.Strategy):
         yield strategy
         strategy = getattr(strategy, "strategy", None)
 
 
-def check_around(strategy: Strategy) -> None:
+def check_around(strategy: flower.Strategy) -> None:
     """Refuses a wrapper that clips around ``strategy``, where it calls ``strategy``.
 
     A wrapper of Flower's tells what it wraps nothing when it is built; so the callers of
