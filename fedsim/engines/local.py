@@ -20,9 +20,7 @@ from flwr.serverapp import Grid
 from compressors.usercode import UserCodeError
 from fedsim.engines import compat
 
-RUN = 1
-"""The number of the one run, as Flower counts runs."""
-
+RUN = 1  # the number of the one run, as Flower counts runs
 _NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
 _TOO_LATE = "the round was over before the client's turn came"
 

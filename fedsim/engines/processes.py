@@ -32,8 +32,7 @@ from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed, UsageError, reason
 from fedsim.ground.threads import lock_of_process
 
-_LARGE = 1 << 14
-"""Bytes from which on a payload goes past the pipe."""
+_LARGE = 1 << 14  # bytes from which on a payload goes past the pipe
 _ALIGNED = 64
 _COMPILES, _READY = "compiles", "ready"
 _FORKING = lock_of_process()

@@ -40,8 +40,7 @@ class States(Protocol):
     def forget(self, context: Context, settings: Mapping[str, Any]) -> None: ...
 
 
-AppOf = Callable[[States], ClientApp]
-"""Makes the clients' app over the place of their memory."""
+AppOf = Callable[[States], ClientApp]  # makes the clients' app over the place of their memory
 
 
 class _Brought:

@@ -21,11 +21,8 @@ from fedsim.engines.local import reason_of
 from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients, RemoteGrid, States
 from fedsim.ground.errors import RunFailed, UsageError
 
-AGAIN = 3
-"""How often a message is sent again whose worker was lost; then the run ends."""
-
-JOBS_PER_WORKER = 2
-"""Messages that a worker has: one that it answers, and the next."""
+AGAIN = 3  # how often a message is sent again whose worker was lost; then the run ends
+JOBS_PER_WORKER = 2  # messages that a worker has: one that it answers, and the next
 
 _LOOK_SECONDS = 0.5
 _LOST = (RayActorError, ObjectLostError, OutOfMemoryError)

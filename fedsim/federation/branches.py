@@ -34,14 +34,10 @@ from fedsim.settings.config import RunConfig
 from strategies import TensorHook, TrainJob, TrainResult
 from strategies.algorithms.chain import flat_hooks
 
-Result = TrainResult | Exception
-"""A client's outcome: its failure is not the others'."""
+Result = TrainResult | Exception  # a client's outcome: its failure is not the others'
 
-WIDEST = 64
-"""Clients at once where no number is set: more gain nothing, and each takes memory."""
-
-_RECORDS, _KINDS = 32, 4096
-"""How many recorded steps, and kinds of state, are remembered."""
+WIDEST = 64  # clients at once where no number is set: more gain nothing, and each takes memory
+_RECORDS, _KINDS = 32, 4096  # how many recorded steps, and kinds of state, are remembered
 
 
 class Branches:
@@ -263,8 +259,7 @@ class Branches:
         return self._batches[client].run(job.done, job.iterations)
 
 
-_CLIENTS = 4096
-"""Of how many clients the order of batches stays."""
+_CLIENTS = 4096  # of how many clients the order of batches stays
 
 
 def _drawn(branches: Sequence[Branch], jobs: Sequence[TrainJob], i: int) -> Hashable:

@@ -72,8 +72,7 @@ Request = TrainJob | Upload | Masking
 Serving = Generator[Request, Any, tuple[RecordDict, State]]
 """Requests out, their answers in; at the end the reply's content and the client's memory."""
 
-RULE = "rule"
-"""In a client's memory: what the algorithm's client half remembers."""
+RULE = "rule"  # in a client's memory: what the algorithm's client half remembers
 
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:

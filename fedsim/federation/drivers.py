@@ -19,8 +19,7 @@ from strategies import TrainJob
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
 from strategies.channel.payload import Settings, settings_in
 
-Answer = Result | Encoded | Masked
-"""What became of a client's request, or why it failed."""
+Answer = Result | Encoded | Masked  # what became of a client's request, or why it failed
 
 
 def go_on(serving: Serving, answers: list[Answer]) -> Request:

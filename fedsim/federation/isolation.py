@@ -28,8 +28,7 @@ from fedsim.settings.config import RunConfig
 from strategies import TrainJob, TrainResult
 from strategies.channel.payload import settings_in
 
-_STEPS = 3
-"""Local iterations of a message: a number that is odd, as what changes may change back."""
+_STEPS = 3  # local iterations of a message: a number that is odd, as what changes may change back
 
 
 def check_isolation(config: RunConfig) -> None:

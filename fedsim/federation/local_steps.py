@@ -34,7 +34,7 @@ from fedsim.settings.controllers import (
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from fedsim.settings.plans import Plan
 from strategies import RoundTraffic
-from strategies.channel.orders import LocalSteps, Order
+from strategies.channel.orders import LocalSteps, Order, Orders
 
 
 def client_steps(
@@ -97,7 +97,7 @@ class Epochs(Individual):
 
     def __init__(self, config: RunConfig, steps: Callable[[int], int]) -> None:
         super().__init__(config)
-        self.epochs, self.local_steps = steps, LocalSteps(self.ask)
+        self.epochs, self.sides = steps, (LocalSteps(self.ask),)
 
     def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
         self.steps = 0
@@ -145,7 +145,7 @@ class Controlled(Individual):
         super().__init__(config)
         assert config.controller is not None
         self.controller, self.name = parse_controller(config.controller), config.controller
-        self.ordering, self.epochs = self, steps
+        self.ordering, self.sides, self.epochs = self, (Orders(self),), steps
         network, clients = network or self.plan.network, self.plan.clients
         self.links = None if network is None else network.links(clients, config.seed, 0.0)
         self.facts, self.memory = Facts(), Memory()

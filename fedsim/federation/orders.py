@@ -22,7 +22,7 @@ from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
 from strategies import TrainResult
 from strategies.channel.acknowledge import read_varint, varint
-from strategies.channel.orders import ITERATIONS, LocalSteps, Ordering, to_report
+from strategies.channel.orders import ITERATIONS, Ordering, Side, to_report
 from strategies.channel.payload import ORDER, ROUND, Settings
 
 ORDERED_FRACTION = "order/p"
@@ -52,7 +52,7 @@ class Fixed:
     """n and p of every round as the settings have them, with which nothing travels."""
 
     ordering: Ordering | None = None
-    local_steps: LocalSteps | None = None
+    sides: tuple[Side, ...] = ()
     steps = 0
     """The local iterations of the round: the most that a client of it does."""
 

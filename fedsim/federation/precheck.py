@@ -46,8 +46,7 @@ from strategies.generators import seeded
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
-_UNSEEN = ("temporal", "gradient", "iterations")
-"""Settings on which no batch and no step depends."""
+_UNSEEN = ("temporal", "gradient", "iterations")  # settings on which no batch and no step depends
 
 
 def check_trainable(config: RunConfig) -> None:

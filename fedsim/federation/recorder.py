@@ -12,11 +12,9 @@ import torch
 
 from fedsim.ground.threads import lock_of_process
 
-STREAMS = 16
-"""Clients of a graph that run at once; 8, 16, 32 and 64 were equally fast, to 10 %."""
+STREAMS = 16  # clients of a graph that run at once; 8, 16, 32 and 64 were equally fast, to 10 %
 
-ClientStep = Callable[[], None]
-"""A step of one client, on tensors that stay where they are."""
+ClientStep = Callable[[], None]  # a step of one client, on tensors that stay where they are
 
 
 class NotRecorded(Exception):

@@ -33,8 +33,7 @@ from strategies.channel.replies import metrics_of
 
 _CODES = ("decode-seconds", "encode-seconds")
 _TRAIN = "train"
-FORWARD = 1 / 3
-"""The time of a forward pass, as a share of a local iteration's."""
+FORWARD = 1 / 3  # the time of a forward pass, as a share of a local iteration's
 
 
 class Rounds(Schedule):

@@ -21,6 +21,7 @@ from fedsim.settings.samplers.simple import Uniform
 from strategies import RoundTraffic
 from strategies.channel.framing import Travel
 from strategies.channel.nodes import Without
+from strategies.channel.orders import Reports
 
 NUMBER_BITS = 32
 """Bits of a number that a client sends to the server: a number of samples, or a float32."""
@@ -40,7 +41,7 @@ class Sampling:
         self.sampler, self.name, self.seed = plan.draws, plan.sampler, config.seed
         self.clients, self.entries = plan.clients, entries
         needs = self.sampler.needs
-        self.reports = (TRAIN_LOSS,) if TRAIN_LOSS in needs else ()
+        self.sides = (Reports((TRAIN_LOSS,)),) if TRAIN_LOSS in needs else ()
         self.samples = (
             np.array([len(shards[client]) for client in range(plan.clients)])
             if SAMPLES in needs

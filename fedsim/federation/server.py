@@ -152,12 +152,10 @@ class Server:
         buffers = server_buffers(config, trainer.buffers, self._may_score)
         unused = trainer.unused if self.plan.algorithm.gradients else frozenset[str]()
         self.strategy = make_strategy(config, buffers, unused)
-        self.strategy.ordering = self.work.ordering
-        self.strategy.local_steps = self.work.local_steps
         entries = sum(x.numel() for x in self.initial.values())
         self.sampling = Sampling.of(config, trainer.federation.shards, entries)
-        if self.sampling is not None:
-            self.strategy.reports = self.sampling.reports
+        reports = self.sampling.sides if self.sampling is not None else ()
+        self.strategy.run_sides = (*self.work.sides, *reports)
         self.schedule: Schedule = SCHEDULES[self.plan.algorithm.clock](
             config,
             trainer,

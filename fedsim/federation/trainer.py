@@ -109,8 +109,7 @@ def lr_factor(task: Task, iteration: int) -> float:
     return factor
 
 
-_BATCHES = 4096
-"""Of how many clients a trainer keeps the order of their batches."""
+_BATCHES = 4096  # of how many clients a trainer keeps the order of their batches
 
 
 class Trainer:

@@ -43,8 +43,7 @@ steps differ by more; in bfloat16 the gradients of a small CNN are off by 0.1 ei
 
 _STEPS = 3
 """Local iterations of a trial: the first makes the optimizer's state, the second is recorded."""
-_SECONDS = 600.0
-"""How long a trial may take: the data are loaded in it."""
+_SECONDS = 600.0  # how long a trial may take: the data are loaded in it
 _UNSEEN = ("seed", "method", "downlink", "gradient", "temporal", "iterations", "rounds")
 """Settings on which no local step depends."""
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from fedsim.network.rates import ROUNDED
 
-Record = tuple[Any, ...]
-"""A name and its arguments: texts, numbers, and tuples of these."""
+Record = tuple[Any, ...]  # a name and its arguments: texts, numbers, and tuples of these
 
 
 class Agenda:

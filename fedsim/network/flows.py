@@ -97,11 +97,8 @@ def _stars(client_links: np.ndarray, shared: np.ndarray, capacity: np.ndarray) -
 
 Link = str | tuple[str, int]
 
-SHARE, WAKE = "share", "wake"
-"""Records of this module: ``Flows.handlers`` has what each does."""
-
-_FORGET = 64
-"""Links that nothing takes any more may be so many, and one for each that is taken."""
+SHARE, WAKE = "share", "wake"  # records of this module: ``Flows.handlers`` has what each does
+_FORGET = 64  # links that nothing takes any more may be so many, and one for each that is taken
 
 
 class Flows:

@@ -19,11 +19,8 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 SECONDS = tuple(f"sim_{part}_seconds" for part in PARTS)
 """The columns of a client's parts of a round; in a round's row they are the cohort's means."""
 
-WIRE = ("up_wire_bits", "down_wire_bits")
-"""The columns of the bits that take their time."""
-
-MESSAGES = ("up_message_bits", "down_message_bits")
-"""Those with ``framing=on``."""
+WIRE = ("up_wire_bits", "down_wire_bits")  # the columns of the bits that take their time
+MESSAGES = ("up_message_bits", "down_message_bits")  # those with ``framing=on``
 
 PRICED_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits", "failures")
 

@@ -87,8 +87,7 @@ _PER: dict[QuantityKind, tuple[str, ...]] = {
     "joules per flop": ("/flop",),
 }
 """What may, or must, follow the unit; nothing where a kind is not listed."""
-_CASED = (_JOULES, {"": 1.0} | _JOULES, _WATTS)
-"""Units whose case counts: mJ is not MJ."""
+_CASED = (_JOULES, {"": 1.0} | _JOULES, _WATTS)  # units whose case counts: mJ is not MJ
 
 _MOST_SIGMA = 5.0
 """Greatest sigma of a logarithm: beyond it one client in three is over 148 times off the median."""

@@ -146,8 +146,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OTHERS = "*"
-"""The value of a table's column `client` for all clients that it does not name."""
+OTHERS = "*"  # the value of a table's column `client` for all clients that it does not name
 _CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
 
 

@@ -10,8 +10,7 @@ import math
 
 import torch
 
-_FAR = 200
-"""Halvings of an interval: more than a float has digits."""
+_FAR = 200  # halvings of an interval: more than a float has digits
 
 
 def delta_of(mu: float, epsilon: float) -> float:

@@ -12,8 +12,7 @@ from strategies.algorithms.accountant import epsilon_of
 from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
 from strategies.algorithms.requirements import Setup, Unmet
 
-CLIP = "clip"
-"""In the server's state: the bound on norms of the next round, where that adapts."""
+CLIP = "clip"  # in the server's state: the bound on norms of the next round, where that adapts
 
 
 def no_orders(algorithm: object, setup: Setup) -> Unmet | None:

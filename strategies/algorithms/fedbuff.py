@@ -14,8 +14,7 @@ from strategies.algorithms.staleness import Staleness, weight
 BY_SAMPLES = "samples"
 """A weighting; in the server's memory, those of the buffered updates' clients."""
 
-BUFFERED = "buffered"
-"""In the server's memory: how many updates wait in the buffer."""
+BUFFERED = "buffered"  # in the server's memory: how many updates wait in the buffer
 
 
 @dataclass(frozen=True)

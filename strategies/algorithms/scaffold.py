@@ -34,8 +34,7 @@ from strategies.algorithms.requirements import (
 from strategies.channel.client_end import Delivery
 from strategies.channel.traffic import average
 
-CONTROL = "control"
-"""The prefix of the control variates' names."""
+CONTROL = "control"  # the prefix of the control variates' names
 
 _OWN, _BEFORE = "own", "before"
 """In a client's memory: its own variate, zero before its first round; and that variate before its

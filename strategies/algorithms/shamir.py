@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 PRIME = 2**255 - 19
-SHARE_BYTES = 32
-"""Of a share, and of a secret."""
+SHARE_BYTES = 32  # of a share, and of a secret
 
 
 def polynomial(secret: int, threshold: int, seed: int) -> list[int]:

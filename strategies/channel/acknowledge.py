@@ -23,8 +23,7 @@ from compressors.whole.feedback import take_back
 from compressors.whole.memory import unnest
 from strategies.channel.payload import APPLIED, OUTCOME, Settings, tied
 
-LONGEST = 9
-"""Bytes of a number at most: reading n of them takes n**2 steps."""
+LONGEST = 9  # bytes of a number at most: reading n of them takes n**2 steps
 
 
 def varint(number: int) -> bytes:

@@ -18,8 +18,7 @@ from strategies.channel.orders import Side
 from strategies.channel.payload import BUFFERS, Settings
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers, mean, shares
 
-BUFFERS_UP = "buffers-asked"
-"""Whether a message to a client asks for the client's own in its reply."""
+BUFFERS_UP = "buffers-asked"  # whether a message to a client asks for the client's own in its reply
 
 
 @dataclass

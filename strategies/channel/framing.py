@@ -36,8 +36,7 @@ class Travel(NamedTuple):
     up: int
 
 
-NO_TRAVEL = Travel(0, 0)
-"""Of a client that was sent nothing, or whose reply is not used."""
+NO_TRAVEL = Travel(0, 0)  # of a client that was sent nothing, or whose reply is not used
 
 
 class _Part(NamedTuple):

@@ -31,8 +31,7 @@ STATE_DIR = "state-dir"
 """Key of a node's config: the folder in which its memory outlives the node's process."""
 
 
-MEMORY_FILES = 3
-"""How many memories a folder keeps."""
+MEMORY_FILES = 3  # how many memories a folder keeps
 
 
 def load(context: Context, key: str, settings: Settings) -> State:

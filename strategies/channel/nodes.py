@@ -58,8 +58,7 @@ CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
 REGISTRATION_SECONDS = 60.0
 STARTING_SECONDS = 600.0
 """What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
-FORGETTING_SECONDS = 30.0
-"""How long nodes are waited for when a run is done."""
+FORGETTING_SECONDS = 30.0  # how long nodes are waited for when a run is done
 _POLL_SECONDS = 0.1
 _NONE = "No query function registered"
 _OF_APPS = (

@@ -187,5 +187,4 @@ class PartsEnd:
                 content[f"{name}/{place}"] = value
 
 
-Line = ClientEnd | PartsEnd
-"""A client's end of the channel, to a whole model or to one in parts."""
+Line = ClientEnd | PartsEnd  # a client's end of the channel, to a whole model or to one in parts

@@ -18,8 +18,7 @@ from compressors import Compressor, PayloadError, Sent, State, Tensors, mean_of
 from compressors.bits import BitReader, BitWriter
 from strategies.channel.acknowledge import read_varint, varint
 
-CACHE_BYTES = 2**26
-"""Bytes of means that a place of training keeps, or one mean."""
+CACHE_BYTES = 2**26  # bytes of means that a place of training keeps, or one mean
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from strategies.channel.payload import (
 from strategies.channel.traffic import RoundTraffic, Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
-_MOST = 2**53
-"""The greatest whole number up to which float64 holds them all."""
+_MOST = 2**53  # the greatest whole number up to which float64 holds them all
 
 
 def reply_settings(reply: Message) -> Settings:
@@ -126,14 +125,10 @@ def error_text(reply: Message) -> str:
     return re.sub(r"^<class '(?:builtins\.)?([\w.]+)'>:<'", r"\1: ", last).removesuffix(": ")
 
 
-ABSENT = "no node is connected"
-"""Why a client of the cohort failed that nothing could be sent to."""
-
-AT_WORK = "still at work on an earlier round"
-"""Why a client failed that was not asked: its reply to an earlier message has not come yet."""
-
-NO_REPLY = "no reply within the timeout"
-"""Why a client failed that nothing came from while the server waited."""
+# Why a client of a cohort failed.
+ABSENT = "no node is connected"  # so that nothing could be sent to it
+AT_WORK = "still at work on an earlier round"  # its reply to an earlier message has not come yet
+NO_REPLY = "no reply within the timeout"  # nothing came while the server waited
 
 
 class TooFewReplies(RuntimeError):

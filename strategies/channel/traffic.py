@@ -98,8 +98,7 @@ class Uplink:
         return math.hypot(*norms)
 
 
-Uplinks = Mapping[int, Uplink]
-"""Decoded updates by client, in the clients' order."""
+Uplinks = Mapping[int, Uplink]  # decoded updates by client, in the clients' order
 
 
 @dataclass

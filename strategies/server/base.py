@@ -23,7 +23,7 @@ from strategies.channel.directions import directs
 from strategies.channel.framing import Travel
 from strategies.channel.mailbox import LATE, Late, Mailbox
 from strategies.channel.nodes import CohortDraw, Roster
-from strategies.channel.orders import LocalSteps, Ordering, Orders, Reports, Side
+from strategies.channel.orders import Side
 from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
 from strategies.channel.replies import ABSENT, AT_WORK
@@ -71,12 +71,9 @@ class ChannelStrategy(Strategy):
             ``required``, where that is given; else all.
         among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
-        ordering: makes each client's orders, where these change from round to round; set before
-            the first round.
-        local_steps: how many local iterations each client does, where clients differ and no orders
-            change it; set before the first round.
         draws: the sampler of a round's cohort, set before the first round; None: ``nodes.cohort``.
-        reports: numbers that every client reports with its update, set before the first round.
+        run_sides: side payloads of the run that drives this: orders, local steps, reports; set
+            before the first round.
     """
 
     def __init__(
@@ -129,10 +126,8 @@ class ChannelStrategy(Strategy):
         self.among: Sequence[int] | np.ndarray | None = None
         self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
-        self.ordering: Ordering | None = None
-        self.local_steps: LocalSteps | None = None
         self.draws: CohortDraw | None = None
-        self.reports: tuple[str, ...] = ()
+        self.run_sides: tuple[Side, ...] = ()
         self._initial_buffers = self.buffers.values if self.buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
@@ -199,12 +194,9 @@ class ChannelStrategy(Strategy):
     def sides(self) -> list[Side]:
         """The side payloads of models and updates.
 
-        Orders come first: whether buffers are requested depends on the ordered iterations.
+        The run's come first: whether buffers are requested depends on the ordered iterations.
         """
-        sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
-        sides += [self.local_steps] if self.local_steps else []
-        sides += [Reports(self.reports)] if self.reports else []
-        return sides + ([self.buffers] if self.buffers else [])
+        return [*self.run_sides, *([self.buffers] if self.buffers else [])]
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
         settings = self.seed, self.sides(), self.catch_up, self.max_norm, self._ties

@@ -18,8 +18,7 @@ from fedsim.ground.errors import RunFailed
 from strategies.channel.nodes import TABLE
 
 Tell = Callable[[str], None]
-NODE_FOLDER = "nodes"
-"""The folder of the clients' memories, in that of the deployment."""
+NODE_FOLDER = "nodes"  # the folder of the clients' memories, in that of the deployment
 
 START_SECONDS = 180.0
 _GONE_SECONDS = 2.0

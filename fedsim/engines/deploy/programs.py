@@ -21,8 +21,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 _POLL_SECONDS = 0.2
 _MODULE = "fedsim_deployed"
 
-CONNECTION = "here"
-"""What the settings of Flower's command line call the SuperLink."""
+CONNECTION = "here"  # what the settings of Flower's command line call the SuperLink
 
 Value = str | int | float | bool
 
