@@ -50,10 +50,11 @@ def optimizer_state(
     state: State = {}
     for name, p in parameters.items():
         for kind, value in optimizer.state.get(p, {}).items():
-            tag, tensor = _tagged(value, f"state[parameter {name!r}][{kind!r}]")
+            plain = isinstance(value, Tensor) and value.layout == torch.strided
+            tensor = value if plain else _number(value, f"state[parameter {name!r}][{kind!r}]")
             if not isinstance(kind, str) or "/" in kind or "#" in kind:
                 raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
-            state[f"{tag}{kind}/{name}"] = tensor
+            state[f"{'' if plain else _NUMBER}{kind}/{name}"] = tensor
     trained = set(parameters.values())
     for holder in optimizer.state:
         if holder not in trained:
@@ -64,8 +65,9 @@ def optimizer_state(
         for key, value in group.items():
             same = key in fresh and (value is fresh[key] or _equal(value, fresh[key]))
             if key not in _SET and not same:
-                tag, tensor = _tagged(value, f"param_groups[{number}][{key!r}]")
-                state[f"{_GROUP}{number}/{tag}{key}"] = tensor
+                plain = isinstance(value, Tensor) and value.layout == torch.strided
+                tensor = value if plain else _number(value, f"param_groups[{number}][{key!r}]")
+                state[f"{_GROUP}{number}/{'' if plain else _NUMBER}{key}"] = tensor
     return state
 
 
@@ -112,10 +114,8 @@ def load_optimizer_state(
         torch._foreach_copy_(copies, copied)
 
 
-def _tagged(value: Any, where: str) -> tuple[str, Tensor]:
-    """The mark in its key, and the tensor, of a tensor or a Python number; ``ValueError`` else."""
-    if isinstance(value, Tensor) and value.layout == torch.strided:
-        return "", value
+def _number(value: Any, where: str) -> Tensor:
+    """The tensor of a Python number; ``ValueError``, naming ``where``, for anything else."""
     if isinstance(value, Tensor):
         raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
     dtype = _NUMBERS.get(type(value))
@@ -123,7 +123,7 @@ def _tagged(value: Any, where: str) -> tuple[str, Tensor]:
         raise ValueError(
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
-    return _NUMBER, torch.tensor(value, dtype=dtype, device="cpu")
+    return torch.tensor(value, dtype=dtype, device="cpu")
 
 
 def _equal(one: object, other: object) -> bool:
