@@ -26,38 +26,24 @@ PARTS = ("download", "compute", "upload", "waiting")
 
 @dataclass(eq=False)
 class Exchange:
-    """One request to a client, its work, and the reply; times are seconds on the clock.
+    """One request to a client, its work, and the reply; times are seconds on the clock."""
 
-    Args:
-        client: its number.
-        number: of the message: the round, or among those to the client.
-        down_bits: of the request.
-        compute_seconds: of the local work.
-        up_bits: of the reply.
-        until: its last stage: a client that drops out trains no more, or sends no more.
-        answer_bits: what the server sends once more before the reply leaves.
-        ready_at: when the client has done the local work that needs no request: it begins with
-            the request's no earlier.
-
-    Attributes:
-        sent_at: when the server sent the request.
-        received_at: when the client had it; inf: that lies ahead, as for the next two.
-        trained_at: when the client had trained.
-        ended_at: when it had reached its last stage.
-    """
-
-    client: int
-    number: int
-    down_bits: float = 0.0
-    compute_seconds: float = 0.0
-    up_bits: float = 0.0
+    client: int  # its number
+    number: int  # of the message: the round, or among those to the client
+    down_bits: float = 0.0  # of the request
+    compute_seconds: float = 0.0  # of the local work
+    up_bits: float = 0.0  # of the reply
+    # Its last stage: a client that drops out trains no more, or sends no more.
     until: Stage = "arrived"
-    answer_bits: float = 0.0
+    answer_bits: float = 0.0  # what the server sends once more before the reply leaves
+    # When the client has done the local work that needs no request: it begins with the
+    # request's no earlier.
     ready_at: float = 0.0
-    sent_at: float = 0.0
+    sent_at: float = 0.0  # when the server sent the request
+    # When the client had it; inf: that lies ahead, as for the next two.
     received_at: float = math.inf
-    trained_at: float = math.inf
-    ended_at: float = math.inf
+    trained_at: float = math.inf  # when the client had trained
+    ended_at: float = math.inf  # when it had reached its last stage
 
     @property
     def over(self) -> bool:

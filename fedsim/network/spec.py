@@ -45,23 +45,14 @@ _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
 @dataclass(frozen=True)
 class Links:
-    """What every client has, index by client: rates over time, and seconds.
+    """What every client has, index by client: rates over time, and seconds."""
 
-    Args:
-        up: the upload rate of each client's link.
-        down: the download rate of each client's link.
-        latency: the delay of one message, in seconds, shape (clients,).
-        compute: seconds per local iteration, shape (clients,).
-        server_up: what all uploads share at the server, in bits per second.
-        server_down: what all downloads share at the server, in bits per second.
-    """
-
-    up: Sequence[Rate]
-    down: Sequence[Rate]
-    latency: np.ndarray
-    compute: np.ndarray
-    server_up: float
-    server_down: float
+    up: Sequence[Rate]  # the upload rate of each client's link
+    down: Sequence[Rate]  # the download rate of each client's link
+    latency: np.ndarray  # the delay of one message, in seconds, shape (clients,)
+    compute: np.ndarray  # seconds per local iteration, shape (clients,)
+    server_up: float  # what all uploads share at the server, in bits per second
+    server_down: float  # what all downloads share at the server, in bits per second
 
 
 @dataclass(frozen=True)

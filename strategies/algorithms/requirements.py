@@ -17,47 +17,26 @@ from compressors.whole.pipeline import Quantizer
 
 @dataclass(frozen=True)
 class Setup:
-    """The settings of a run, as far as algorithms look at them; None: nobody has said.
+    """The settings of a run, as far as algorithms look at them; None: nobody has said."""
 
-    Attributes:
-        uplink: how clients encode.
-        downlink: how the server encodes.
-        clients: of the federation.
-        cohort: clients of a round, or at work at once.
-        min_replies: usable replies without which a run ends.
-        late: the policy for late updates: ``hold``, ``drop`` or ``count``.
-        local_steps: of a client in a round.
-        masks: whether clients forget momentum where entries were sent.
-        method_has_momentum: whether the uplink keeps the clients' momentum.
-        optimizer: makes one as a client has it.
-        proximal: mu of FedProx.
-        exact_client_state: whether clients keep what they keep in full.
-        moves: what a controller moves: ``n``, ``p``.
-        simulated: whether there is a clock, the same on every machine.
-        server_links: whether all messages share a link at the server.
-        local_epochs: of a client in a round; None: it trains ``local_steps`` iterations.
-        local_seconds: of a client in a round, simulated; None: as ``local_epochs``.
-        max_norm: the greatest norm of an update that is used; None: any.
-    """
-
-    uplink: Compressor
-    downlink: Compressor
-    clients: int | None = None
-    cohort: int | None = None
-    min_replies: int | None = None
-    late: str = "hold"
-    local_steps: int | None = None
-    masks: bool = False
-    method_has_momentum: bool = False
-    optimizer: Callable[[], Optimizer] | None = None
-    proximal: float | None = None
-    exact_client_state: bool = True
-    moves: tuple[str, ...] = ()
-    simulated: bool | None = None
-    server_links: bool = False
-    local_epochs: int | None = None
-    local_seconds: float | None = None
-    max_norm: float | None = None
+    uplink: Compressor  # how clients encode
+    downlink: Compressor  # how the server encodes
+    clients: int | None = None  # of the federation
+    cohort: int | None = None  # clients of a round, or at work at once
+    min_replies: int | None = None  # usable replies without which a run ends
+    late: str = "hold"  # the policy for late updates: ``hold``, ``drop`` or ``count``
+    local_steps: int | None = None  # of a client in a round
+    masks: bool = False  # whether clients forget momentum where entries were sent
+    method_has_momentum: bool = False  # whether the uplink keeps the clients' momentum
+    optimizer: Callable[[], Optimizer] | None = None  # makes one as a client has it
+    proximal: float | None = None  # mu of FedProx
+    exact_client_state: bool = True  # whether clients keep what they keep in full
+    moves: tuple[str, ...] = ()  # what a controller moves: ``n``, ``p``
+    simulated: bool | None = None  # whether there is a clock, the same on every machine
+    server_links: bool = False  # whether all messages share a link at the server
+    local_epochs: int | None = None  # of a client in a round; None: it trains ``local_steps``
+    local_seconds: float | None = None  # of a client, simulated; None: as ``local_epochs``
+    max_norm: float | None = None  # the greatest norm of an update that is used; None: any
 
     @property
     def local_work(self) -> str:
@@ -69,17 +48,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class Unmet:
-    """A setting with which an algorithm does not go.
+    """A setting with which an algorithm does not go."""
 
-    Args:
-        setting: its name: an attribute of ``Setup``, or ``momentum`` or ``lr``.
-        reason: what the algorithm does, with which it does not go: a verb and its objects.
-        instead: what to give in its place; empty: nothing does.
-    """
-
-    setting: str
-    reason: str
-    instead: str = ""
+    setting: str  # its name: an attribute of ``Setup``, or ``momentum`` or ``lr``
+    reason: str  # what the algorithm does, with which it does not go: a verb and its objects
+    instead: str = ""  # what to give in its place; empty: nothing does
 
 
 Requirement = Callable[[Any, Setup], Unmet | None]

@@ -430,7 +430,6 @@ class RuledStrategy(ChannelStrategy):
         return tensors | nest("rule", self.memory), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         self.memory = unnest("rule", tensors)
 

@@ -246,7 +246,6 @@ class Compressed(ChannelStrategy):
         return tensors, values | {"inner": moved} | ({"spent": spent} if spent else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         for name, inner in self._inner():
             numbers = values.get("inner", {}).get(name, {})

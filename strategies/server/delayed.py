@@ -69,7 +69,6 @@ class DelayedDSGD(RuledStrategy):
         return end
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
-        """One message per client of the round's cohort that can be asked."""
         channel = self.end
         nodes, out = self.drawn(server_round, grid)
         traffic = channel.begin(server_round, nodes, out)
@@ -104,7 +103,6 @@ class DelayedDSGD(RuledStrategy):
         return tensors | (nest("edges", self.edges.state()) if self.edges else {}), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         if self.edges is not None:
             self.edges.restore(unnest("edges", tensors))

@@ -146,7 +146,6 @@ class ShardedStrategy(Asynchronous):
         return tensors, {"ends": ends} | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
         if self.roster is not None:
             self.roster.names = values["names"]
         for place, (end, values_of_end) in enumerate(zip(self.ends, values["ends"], strict=True)):
