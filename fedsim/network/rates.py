@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Rate:
         return turn, bisect_right(self.times, time, key=lambda start: start + shift) - 1
 
 
-class ConstantRates(Sequence[Rate]):
+class ConstantRates(Computed[Rate]):
     """The rates of links that never change, one per client: an array, however many clients.
 
     Args:
@@ -113,24 +113,8 @@ class ConstantRates(Sequence[Rate]):
     """
 
     def __init__(self, values: np.ndarray) -> None:
+        super().__init__(len(values), lambda client: Rate.constant(float(values[client])))
         self.values = values
-
-    @overload
-    def __getitem__(self, client: int) -> Rate: ...
-    @overload
-    def __getitem__(self, client: slice) -> "ConstantRates": ...
-    def __getitem__(self, client: int | slice) -> "Rate | ConstantRates":
-        if isinstance(client, slice):
-            return ConstantRates(self.values[client])
-        return Rate.constant(float(self.values[client]))
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConstantRates) and np.array_equal(self.values, other.values)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def rates_at(links: Sequence[Rate], clients: np.ndarray, time: float) -> np.ndarray:

@@ -30,16 +30,7 @@ ALLREDUCE = (
     "--method raw, --downlink raw, --strategy dsgd and every client"
 )
 RATES = ("up", "down", "server_up", "server_down")
-_PURPOSES = {
-    "up": 1,
-    "down": 2,
-    "latency": 3,
-    "compute": 4,
-    "energy_up": 5,
-    "energy_down": 6,
-    "energy_compute": 7,
-    "battery": 8,
-}
+_DRAWN = ("up", "down", "latency", "compute", *ENERGY_KEYS)  # in this order: seeds follow from it
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
 
@@ -187,7 +178,7 @@ class NetworkSpec:
     def _draw(self, name: str, clients: int, seed: int) -> np.ndarray:
         """A quantity of every client."""
         quantity: Varying = getattr(self, name)
-        return quantity.draw(np.random.default_rng([seed, _PURPOSES[name]]), clients)
+        return quantity.draw(np.random.default_rng([seed, 1 + _DRAWN.index(name)]), clients)
 
 
 def ring(links: Links) -> Links:
@@ -246,6 +237,7 @@ def parse(text: str, name: str = "--network") -> NetworkSpec:
     values: dict[str, Any] = {}
     for key, value in settings.items():
         what, measured = f"{name}: {key}", value.endswith("measured")
+        by_flops = "flop" in value.lower()
         # `measured` and `K*measured` are in units of what the run took.
         factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
         if key == "topology" and value.startswith("tree"):
@@ -268,19 +260,13 @@ def parse(text: str, name: str = "--network") -> NetworkSpec:
                     "ten times as fast as the run's"
                 )
         elif key == "compute":
-            values["measured"], values["by_flops"] = measured, "flop" in value.lower()
-            kind: QuantityKind = "flop rate" if values["by_flops"] else "delay"
-            values[key] = (
-                parse_varying(factor, what, "factor")
-                if measured
-                else parse_varying(value, what, kind)
-            )
+            values |= {"measured": measured, "by_flops": by_flops}
+            kind: QuantityKind = "factor" if measured else "flop rate" if by_flops else "delay"
+            values[key] = parse_varying(factor if measured else value, what, kind)
         elif key == "flops":
             values[key] = quantity(value, what, "flops")
         elif key in ENERGY_KEYS:
-            values["energy_by_flops"] = (
-                values.get("energy_by_flops", False) or "flop" in value.lower()
-            )
+            values["energy_by_flops"] = by_flops or values.get("energy_by_flops", False)
             values[key] = parse_varying(value, what, _energy_kind(key, value))
         elif key == "trace":
             values[key] = read_trace(folder / _unquoted(value))
