@@ -5,15 +5,16 @@
 without torch; an algorithm is imported when a run asks for it.
 """
 
-from collections.abc import Callable, Container, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
-from functools import lru_cache, partial
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from compressors.grammar import Call, read_call, value
-from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
+from compressors.grammar import Call
+from fedsim.ground.errors import UsageError, unknown
 from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
+from fedsim.settings.named import Naming, named_text, shown
 from strategies.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -52,13 +53,18 @@ class Flags:
 
 
 FLAGS: dict[str, Setting] = {flag.name: flag for flag in declared(Flags)}
+_NAMING = Naming(
+    "--strategy",
+    "strategy",
+    "a name with its settings, as in 'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME",
+)
 _SETTINGS = {"fedprox": "--proximal MU", "fednova": "--weighting nova"}
 """Algorithms of the literature that are a setting here, and no strategy."""
 
 
 def check_text(text: str) -> None:
     """Raises ``UsageError`` where ``--strategy`` is neither a name with settings nor a place."""
-    if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
+    if ":" not in text and text not in _OWN and (name := _NAMING.call(text).name) not in ALGORITHMS:
         message = unknown("strategy", name, ALGORITHMS)
         if name in _SETTINGS:
             message = f"{name!r} is {_SETTINGS[name]}; strategies are {', '.join(ALGORITHMS)}"
@@ -89,22 +95,11 @@ def adopt_strategy(strategy: "str | Algorithm") -> "str | Algorithm":
                 f"--strategy is {algorithm.written!r}: it has no step(uplinks, memory, model, "
                 "now), which makes the global update"
             )
-        try:
-            hash(algorithm)
-        except TypeError as error:
-            raise UsageError(
-                f"--strategy is {algorithm.written!r}: {error}; a strategy is a frozen dataclass "
-                "whose settings are numbers, texts or tuples"
-            ) from error
+        _NAMING.check_hashable(algorithm, algorithm.written)
         if not algorithm.place:  # else its file may have changed, or moved
             _OWN[algorithm.written] = algorithm  # its folder is read again in this process
         return algorithm
-    arguments = [
-        f"{f.name}={_shown(getattr(algorithm, f.name))}"
-        for f in fields(algorithm)
-        if f.default is not MISSING and _shown(getattr(algorithm, f.name)) != _shown(f.default)
-    ]
-    return f"{name}({', '.join(arguments)})" if arguments else name
+    return named_text(name, algorithm, exact=True)
 
 
 def strategy_text(strategy: "str | Algorithm") -> str:
@@ -130,36 +125,12 @@ def algorithm_of(strategy: "str | Algorithm") -> "Algorithm":
     if strategy in _OWN:
         return _OWN[strategy]
     if ":" in strategy:
-        from fedsim.tasks.place import load_object, set_place
-
-        file, _, call_text = strategy.rpartition(":")
-        call = _call(call_text) if "(" in call_text else Call(call_text)
-        place = f"{file}:{call.name}"
-        base: Algorithm = load_object(place, "--strategy", Algorithm, "strategies.Algorithm")
-        if not call.called:
-            return base
-        algorithm = _construct(partial(replace, base), type(base), call, strategy)
-        new_place = f"{base.place.rpartition(':')[0]}:{call_text}"  # where its file is now
-        return cast("Algorithm", set_place(algorithm, new_place, base.content))
+        loaded: Algorithm = _NAMING.load_own(strategy, Algorithm, "strategies.Algorithm")
+        return loaded
     check_text(strategy)
-    call = _call(strategy)
-    return _construct(kind(call.name), kind(call.name), call, strategy)
-
-
-def _construct(
-    make: "Callable[..., Algorithm]", of: "type[Algorithm]", call: Call, typed: str
-) -> "Algorithm":
-    """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
-    kinds = {f.name: str(f.type) for f in fields(of)}
-    try:
-        arguments = named_arguments(call, [*kinds])
-        values = {name: _value(one) for name, one in arguments.items()}
-        for name, one in values.items():
-            if isinstance(one, str) and "str" not in kinds[name]:
-                raise ValueError(f"{name} is {one!r}; it takes a number")
-        return make(**values)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"--strategy is {typed!r}: {error}{comma(typed)}") from error
+    call = _NAMING.call(strategy)
+    algorithm: Algorithm = _NAMING.construct(kind(call.name), kind(call.name), call, strategy)
+    return algorithm
 
 
 @lru_cache
@@ -218,14 +189,13 @@ def with_settings(
         FLAGS[name].fitting(typed)
         if name not in defaults:
             taking = " and ".join(other for other in STRATEGIES if name in takes(other))
-            cause = ""
-            if name == "weighting":
-                cause = (
-                    "; a majority and a switch count every client once, and Flower's strategies "
-                    "weight by samples"
-                )
+            cause = (
+                "; a majority and a switch count every client once, and Flower's strategies "
+                "weight by samples"
+            )
             raise UsageError(
-                f"{flag(name)} is {typed!r}: it belongs to {taking}, and {start}{cause}"
+                f"{flag(name)} is {typed!r}: it belongs to {taking}, and {start}"
+                f"{cause if name == 'weighting' else ''}"
             )
         if not anew and getattr(algorithm, name) not in (defaults[name], typed):
             raise UsageError(f"{flag(name)} is {typed!r} and {start}: give {name} once")
@@ -236,8 +206,8 @@ def with_settings(
     if algorithm.place:
         from fedsim.tasks.place import set_place
 
-        call = _call(algorithm.place.rpartition(":")[2])
-        call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
+        call = _NAMING.call(algorithm.place.rpartition(":")[2])
+        call.named.update({name: Call(shown(typed)) for name, typed in settings.items()})
         place = f"{algorithm.place.rpartition(':')[0]}:{replace(call, called=True)}"
         set_place(changed, place, algorithm.content)
     return adopt_strategy(changed)
@@ -299,27 +269,3 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     if not algorithm.adds_codes and least_steps(strategy) == 1:
         return strategy
     return adopt_strategy(f"dsgd(weighting={getattr(algorithm, 'weighting', 'uniform')})")
-
-
-def _call(text: str) -> Call:
-    allowed = (
-        "a name with its settings, as in 'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
-    )
-    return parse_call(text, "--strategy", allowed)
-
-
-def _value(call: Call) -> Any:
-    """What a setting says; one that is a call itself, such as a staleness, stays a text."""
-    return str(call) if call.called or call.name == "|" else value(call.name)
-
-
-def _shown(value: Any) -> str:
-    """A setting as it is typed: a rule of one text, such as a staleness, is that text."""
-    text = getattr(value, "text", value)
-    if not isinstance(text, str):
-        return repr(value)
-    try:
-        same = _value(read_call(f"_({text})").arguments[0]) == text
-    except (IndexError, ValueError):  # no word and no call, such as a pattern of names
-        same = False
-    return text if same else repr(text)

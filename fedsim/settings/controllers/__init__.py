@@ -12,8 +12,13 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Memory,
         Observation,
     )
-    from fedsim.settings.controllers.parsing import controller_text, parse_controller
-    from fedsim.settings.controllers.registry import CONTROLLERS, ListedController, own_controllers
+    from fedsim.settings.controllers.registry import (
+        CONTROLLERS,
+        ListedController,
+        controller_text,
+        own_controllers,
+        parse_controller,
+    )
 
 __all__ = [
     "CONTROLLERS",
