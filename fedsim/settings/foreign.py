@@ -1,7 +1,7 @@
 """Folders of results that name a file of somebody else's: it is never carried out."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 from fedsim.ground.errors import UsageError
 from fedsim.ground.strangers import check_file
 from fedsim.settings import contents
-from fedsim.settings.config import CELLS_FILE, SETTINGS, TABLE, RunConfig
-from fedsim.settings.trust_check import CODE
+from fedsim.settings.config import CELLS_FILE, RunConfig
+from fedsim.settings.trust_check import named_texts
 from fedsim.settings.versions import read_settings_toml
 from fedsim.tasks.place import SEPARATOR, literal_origin, origin, redirect
 
@@ -23,10 +23,9 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
     To read them would carry that file out, and a folder may come from anybody.
     """
     origins = {"", *(origin(place) for run in runs for place in _places(run).values())}
-    for file, table in _tables(out):
-        for setting in CODE:
-            place = _setting_value(table, setting)
-            if isinstance(place, str) and origin(place) not in origins:
+    for file, values in _files(out):
+        for setting, place in named_texts(values):
+            if origin(place) not in origins:
                 raise UsageError(
                     f"--out is {out}: its {file.relative_to(out)} names the {setting} "
                     f"{place!r}. These runs do not name that file, so it is not executed; "
@@ -59,14 +58,13 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
         for digest in digests.values()
     }
     new_places: dict[str, str] = {}
-    for _, table in _tables(out) if now else ():
-        content = table.get(contents.CONTENT)
+    for _, values in _files(out) if now else ():
+        content, places = values.get(contents.CONTENT), dict(named_texts(values))
         for setting, digests in content.items() if isinstance(content, dict) else ():
-            place = _setting_value(table, setting)
             for digest in digests.values() if isinstance(digests, dict) else ():
                 path = now.get((setting, digest)) if isinstance(digest, str) else None
-                if path is not None and isinstance(place, str):
-                    new_places[literal_origin(place)] = path
+                if path is not None and setting in places:
+                    new_places[literal_origin(places[setting])] = path
     return {
         old: new for old, new in new_places.items() if old != literal_origin(f"{new}{SEPARATOR}")
     }
@@ -82,26 +80,15 @@ def _places(run: RunConfig) -> dict[str, str]:
     }
 
 
-def _setting_value(table: Mapping[str, Any], setting: str) -> Any:
-    """The value of a setting in a table of settings, where it may be in a group."""
-    if (field := SETTINGS.get(setting)) is None:  # of data, which no setting names
-        return None
-    group = table.get(field.group, {}) if field.group else table
-    return group.get(field.attr) if isinstance(group, Mapping) else None
-
-
-def _tables(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Every table of settings in a folder of results, and the file that has it."""
+def _files(out: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The files of settings in a folder of results, with their values."""
     for file in (*(out / name for name in _SETTINGS), *sorted(out.glob("cells/*/config.toml"))):
         try:
             if os.path.lexists(file):
                 check_file(file)
-            values = read_settings_toml(file) if file.exists() else {}
+            if file.exists():
+                yield file, read_settings_toml(file)
         except (UsageError, OSError):  # of one that cannot be read nothing is carried out
             continue
         except ValueError as error:
             raise UsageError(f"{file}: {error}") from error
-        cells = values.get(TABLE)
-        for table in (values, *(cells.values() if isinstance(cells, dict) else ())):
-            if isinstance(table, Mapping):
-                yield file, table

@@ -4,11 +4,12 @@ A file of settings may come from anybody. Its ``task``, ``strategy``, ``sampler`
 ``partition`` may be ``FILE.py:NAME``, and to read them executes that file.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import PlacedError
+from fedsim.settings.contents import CONTENT, START
 
 CODE = ("task", "strategy", "sampler", "partition")
 """Settings that may be ``FILE.py:NAME``."""
@@ -33,7 +34,7 @@ def check_trust(values: Mapping[str, Any], file: Path | str, trusted: Iterable[s
         fedsim.ground.errors.PlacedError: run.toml: its task is 'mine.py:TASK': a file that only \
 settings name is not executed; give --own mine.py:TASK too (in Python trust_code=True)
     """
-    named = {place: setting for setting, place in _places(values) if ":" in place}
+    named = {place: setting for setting, place in named_texts(values) if ":" in place}
     allowed = origins(trusted) if named else set()
     for place, setting in named.items():
         if origin_of(place) not in allowed:
@@ -50,7 +51,7 @@ def named_code(values: Mapping[str, Any]) -> list[str]:
         >>> named_code({"task": "mine.py:TASK", "strategy": "dsgd"})
         ['mine.py:TASK']
     """
-    return [place for _, place in _places(values) if ":" in place]
+    return [place for _, place in named_texts(values) if ":" in place]
 
 
 def origins(trusted: Iterable[str]) -> set[str]:
@@ -76,12 +77,24 @@ def origin_of(place: str) -> str:
     return origin(place)
 
 
-def _places(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings that may name code, with each of their values."""
-    vary = values.get("vary")
-    for table in (values, vary if isinstance(vary, Mapping) else {}):
-        for setting in CODE:
-            value = table.get(setting)
-            for place in value if isinstance(value, list | tuple) else (value,):
-                if isinstance(place, str):
-                    yield setting, place
+def named_texts(
+    values: Mapping[str, Any], settings: Collection[str] = CODE
+) -> Iterator[tuple[str, str]]:
+    """The texts of some settings in all tables of a file, except those of digests.
+
+    Example:
+        >>> [*named_texts({"task": "digits", "cells": {"start": {"strategy": "a.py:A"}}})]
+        [('task', 'digits'), ('strategy', 'a.py:A')]
+    """
+    for key, value in values.items():
+        if key not in (CONTENT, START):
+            yield from _texts(key, value, settings)
+
+
+def _texts(key: str, value: Any, settings: Collection[str]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(name, inner, settings)
+    elif key in settings:
+        listed = value if isinstance(value, list | tuple) else (value,)
+        yield from ((key, text) for text in listed if isinstance(text, str))

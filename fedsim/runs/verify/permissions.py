@@ -5,7 +5,7 @@ ask for downloads. None of that is done.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Permissions:
         except (OSError, ValueError) as error:
             raise UsageError(f"{file.name} cannot be read: {reason(error)}") from error
         origins = trust_check.origins(self.code)
-        for setting, text in _texts(written):
+        for setting, text in trust_check.named_texts(written, _NAMING):
             if setting in trust_check.CODE and ":" in text:
                 if trust_check.origin_of(text) not in origins:
                     raise UsageError(
@@ -84,21 +84,6 @@ class Permissions:
 
 WITH_FEDSIM = ("digits",)
 """Tasks whose data need no folder: they come with a library that fedsim requires."""
-
-
-def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings in a file's tables, however deep, that may name a file, with their texts."""
-    for key, value in values.items():
-        if key in (contents.CONTENT, contents.START):  # digests
-            continue
-        if isinstance(value, Mapping):
-            yield from _texts(value)
-        elif key in _NAMING:
-            yield from (
-                (key, x)
-                for x in (value if isinstance(value, list) else [value])
-                if isinstance(x, str)
-            )
 
 
 _NAMING = (*trust_check.CODE, "weights", "network", "preset", "trace", "availability")
