@@ -3,13 +3,12 @@
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from importlib.util import find_spec
 from math import isfinite, isnan
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from fedsim.federation import ledger
 from fedsim.ground.errors import UsageError, reason, writing
@@ -113,20 +112,50 @@ class Reports:
                     os.environ.pop(self._name, None)
 
 
-class Sums:
-    """The bits of a client of every round, up to each row that it is given."""
+class Service(Tracker):
+    """A tracker that has a run by an id, under which the run goes on; steps are rounds."""
 
-    def __init__(self) -> None:
-        self.up = self.total = 0.0
+    reports: ClassVar[Reports]
 
-    def columns(self, row: RoundRow) -> dict[str, float]:
-        """The numbers of a round by column, and the bits so far as ``up_bits`` and ``both_bits``.
+    @abstractmethod
+    def open(self, names: dict[str, Any], settings: dict[str, Any]) -> tuple[float, float]:
+        """Begins the run, or goes on; the first rounds whose row, and whose scores, it lacks.
 
-        A number that is not finite is left out: a round without an evaluation has no metric.
+        ``names``: those of ``run_names``; ``settings``: of ``tracked_settings``.
         """
-        self.up += ledger.bits_of_each(row, "up")
-        self.total += ledger.bits_of_each(row, "total")
-        return finite_numbers(row) | {"up_bits": self.up, "both_bits": self.total}
+
+    @abstractmethod
+    def log(self, values: dict[str, float], step: int, complete: bool) -> None:
+        """Adds numbers of a round; ``complete``: whether its scores are among them."""
+
+    @abstractmethod
+    def close(self, summary: Mapping[str, Any]) -> None:
+        """Ends the run, if it has begun."""
+
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
+        self.reports.turn_off(self)
+        self._up = self._total = 0.0  # bits of a client of every round, so far
+        names = run_names(self.folder)
+        self._row_from, self._scores_from = self.open(names, tracked_settings(description))
+        for row in rows:
+            self.round(row)
+
+    def write(self, row: RoundRow) -> None:
+        self._up += ledger.bits_of_each(row, "up")
+        self._total += ledger.bits_of_each(row, "total")
+        if row["round"] >= self._row_from:
+            sums = {"up_bits": self._up, "both_bits": self._total}
+            self.log(finite_numbers(row) | sums, int(row["round"]), scored(row))
+
+    def write_scores(self, row: RoundRow) -> None:
+        if row["round"] >= self._scores_from:
+            self.log(scores_of(row), int(row["round"]), complete=True)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        try:
+            self.close(summary)
+        finally:
+            self.reports.restore(self)
 
 
 def scored(row: RoundRow) -> bool:
@@ -200,8 +229,3 @@ def write_names(folder: Path, names: Mapping[str, Any]) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TRACKED_FILE, names)
-
-
-def new_name() -> str:
-    """A name that no other run has."""
-    return uuid4().hex[:12]

@@ -2,32 +2,21 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fedsim.ground.errors import writing
-from fedsim.runs.callbacks import RoundRow
-from fedsim.runs.trackers.base import (
-    Reports,
-    Sums,
-    Tracker,
-    new_name,
-    run_names,
-    scored,
-    scores_of,
-    tracked_settings,
-    write_names,
-)
+from fedsim.runs.trackers.base import Reports, Service, tracked_settings, write_names
 
 PROJECT = "fedsim"
 
-_REPORTS = Reports("WANDB_ERROR_REPORTING", "false")
 _open: dict[str, Any] = {}
 """W&B's runs by id; what a user has interrupted is still open for W&B, and begins anew."""
 
 
-class Wandb(Tracker):
+class Wandb(Service):
     """Writes a run to Weights & Biases; steps are rounds, metrics the columns of a round.
 
     W&B's own variables choose where to: ``WANDB_PROJECT`` (default: ``fedsim``), ``WANDB_ENTITY``,
@@ -41,16 +30,14 @@ class Wandb(Tracker):
         run(config, callbacks=[Wandb("logs/one")])
     """
 
-    package = "wandb"
+    package, reports = "wandb", Reports("WANDB_ERROR_REPORTING", "false")
     _run: Any = None
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
-        _REPORTS.turn_off(self)
+    def open(self, names: dict[str, Any], settings: dict[str, Any]) -> tuple[float, float]:
         import wandb
 
-        names = run_names(self.folder)
         if self.package not in names:
-            write_names(self.folder, names := names | {self.package: new_name()})
+            write_names(self.folder, names := names | {self.package: uuid4().hex[:12]})
         before = [*self.folder.glob(f"wandb/offline-run-*-{names[self.package]}")]
         if names[self.package] in _open:
             _open[names[self.package]].finish(exit_code=1)
@@ -61,7 +48,7 @@ class Wandb(Tracker):
             group=names["group"],
             dir=str(self.folder),
             resume="allow",
-            config=tracked_settings(description),
+            config=settings,
             allow_val_change=True,
             reinit="create_new",
             settings=wandb.Settings(console="off", silent=True),
@@ -71,23 +58,14 @@ class Wandb(Tracker):
             with writing(self.folder):
                 for path in {*before} - {Path(self._run.dir).parent}:
                     shutil.rmtree(path)
-        self._sums = Sums()
-        for row in rows:
-            self.round(row)
+        return self._run.starting_step, self._run.starting_step
 
-    def write(self, row: RoundRow) -> None:
-        columns = self._sums.columns(row)
-        if row["round"] >= self._run.starting_step:  # W&B has the rounds before
-            # To a step that is committed W&B adds nothing; that of the next round commits it.
-            self._run.log(columns, step=int(row["round"]), commit=scored(row))
+    def log(self, values: dict[str, float], step: int, complete: bool) -> None:
+        # To a step that is committed W&B adds nothing; that of the next round commits it.
+        self._run.log(values, step=step, commit=complete)
 
-    def write_scores(self, row: RoundRow) -> None:
-        if row["round"] >= self._run.starting_step:
-            self._run.log(scores_of(row), step=int(row["round"]), commit=True)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
+    def close(self, summary: Mapping[str, Any]) -> None:
         if self._run is not None:  # it began
             self._run.summary.update(tracked_settings(summary))
             del _open[self._run.id]
             self._run.finish(exit_code=int(summary["status"] == "failed"))
-        _REPORTS.restore(self)
