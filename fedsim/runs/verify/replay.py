@@ -10,18 +10,9 @@ from fedsim.federation.ledger import DIGEST_MODEL
 from fedsim.federation.server import Server
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.runs.recorder import RunRecords
-from fedsim.runs.verify.clientreplies import Replies
-from fedsim.runs.verify.messages import row_words
-from fedsim.runs.verify.rerun import client_differences, elsewhere
-from fedsim.runs.verify.storedgrid import StoredGrid
-from fedsim.runs.verify.tables import (
-    TOLERANCE,
-    Shares,
-    layer_words,
-    round_words,
-    row_differences,
-    shape_differences,
-)
+from fedsim.runs.verify.rerun import client_differences, elsewhere, frame_differences
+from fedsim.runs.verify.storedgrid import Replies, StoredGrid
+from fedsim.runs.verify.tables import TOLERANCE, Shares
 from fedsim.runs.verify.verdict import digest_difference
 from fedsim.settings.config import RunConfig
 
@@ -59,15 +50,11 @@ def replay_differences(replies: Replies, server: Server, records: RunRecords) ->
         if failures:
             return  # what follows is of another run
     if replies.complete:
-        tables = records.frames()
         elsewhere = TOLERANCE if scored_elsewhere(replies) else 0.0
         far = None if server.own_models else elsewhere  # what clients keep is in no message
-        shares = Shares(far, clocked_coding(replies.config))
-        words = {"rounds": round_words, "clients": row_words, "layers": layer_words}
-        for name, table in tables.items():
-            before = recorded.table(name)
-            wrong = [*shape_differences(f"{name}.parquet", before, table, "in the replay")]
-            yield from wrong or row_differences(before, table, shares, words[name])
+        shares, tables = Shares(far, clocked_coding(replies.config)), records.frames()
+        stored = {name: recorded.table(name) for name in tables}
+        yield from frame_differences(stored, tables, shares, "in the replay")
 
 
 def replay_obstacle(replies: Replies) -> str:
@@ -80,8 +67,8 @@ def replay_obstacle(replies: Replies) -> str:
         return ""
     if config.controller is not None:
         return f"{LACKS}, and the controller was told of more"
-    if config.plan.algorithm.clock == "shards":
-        return f"{LACKS}, and parts of other replies move the model, too"
+    if config.plan.algorithm.clock != "rounds" or not replies.all_used:
+        return f"{LACKS}, and the server read some of the others"
     if network is not None and network.framing:
         return f"{LACKS}, and the clock counts whole messages (framing=on)"
     return ""

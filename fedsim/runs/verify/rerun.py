@@ -1,7 +1,7 @@
 """Rounds of a run once more, and whether they record what they did: every column but measured
 times, the summary, and the memory at the end."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -208,18 +208,7 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
         if models[number] != (expected := recorded.digests.get(number, "")):
             yield digest_difference(f"round {number}: model", expected, models[number])
             break  # and so does every one after it
-    words = {"rounds": round_words, "clients": row_words, "layers": layer_words}
-    for name, table in tables.items():
-        frame = again.tables.get(name, pd.DataFrame())
-        wrong = [*shape_differences(f"{name}.parquet", table, frame, _AGAIN)]
-        if not wrong and shares.bits:  # they are named above, in fewer letters
-            hidden = [
-                column
-                for column in table.columns
-                if column in (DIGEST_UP, DIGEST_DOWN, DIGEST_MODEL)
-            ]
-            table = table.drop(columns=hidden)
-        yield from wrong or row_differences(table, frame, shares, words[name], _AGAIN)
+    yield from frame_differences(tables, again.tables, shares, _AGAIN)
     if again.over:
         yield again.over
     if again.summary:
@@ -231,6 +220,26 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
 
 
 _AGAIN = "when run again"
+_DIGESTS = [DIGEST_UP, DIGEST_DOWN, DIGEST_MODEL]
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "rounds": round_words,
+    "clients": row_words,
+    "layers": layer_words,
+}
+
+
+def frame_differences(
+    recorded: Mapping[str, pd.DataFrame],
+    repeated: Mapping[str, pd.DataFrame],
+    shares: Shares,
+    where: str,
+) -> Iterator[str]:
+    """Where tables differ from the same made again, except digests, which are compared by round."""
+    for name, table in recorded.items():
+        table = table.drop(columns=_DIGESTS, errors="ignore")
+        frame = repeated.get(name, pd.DataFrame()).drop(columns=_DIGESTS, errors="ignore")
+        wrong = [*shape_differences(f"{name}.parquet", table, frame, where)]
+        yield from wrong or row_differences(table, frame, shares, _WORDS[name], where)
 
 
 def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:

@@ -1,17 +1,86 @@
-"""A grid that holds a run's stored messages: it answers every message as the client did then."""
+"""A run's stored replies, and a grid that answers every message with the reply of then.
+
+Versions up to 0.1.0 kept the payloads of used replies alone. Such a reply is its payload, the
+samples and the loss of its row.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from flwr.app import Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
 from fedsim.engines import compat
 from fedsim.engines.local import NumberedGrid
+from fedsim.federation.failures import DROPPED
+from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_UP
 from fedsim.federation.rounds import recipient_of
-from fedsim.runs.replies import Moment, Reply, number_of
-from fedsim.runs.verify.clientreplies import Replies
+from fedsim.runs.replies import Moment, Reply, ReplyStore, number_of
+from fedsim.runs.verify.messages import of_row
+from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.settings.config import RunConfig
 from strategies.channel.nodes import PARTITION_ID, QUERY
+from strategies.channel.payload import BUFFERS, METRICS, ROUND, SAMPLES, put
+from strategies.channel.replies import ABSENT, NO_REPLY
+
+
+class Replies:
+    """Every reply of a run.
+
+    Args:
+        recorded: with digests and stored messages.
+        config: the run.
+
+    Attributes:
+        complete: whether the folder keeps all of them.
+        all_used: whether every message had a reply that was used in its round.
+        some_absent: whether a client had no node in some round.
+    """
+
+    def __init__(self, recorded: RecordedRun, config: RunConfig) -> None:
+        self.recorded, self.config, self._stored = recorded, config, ReplyStore(recorded.folder)
+        rows: list[dict[str, Any]] = recorded.clients.to_dict("records")
+        self._rows = {(int(row["client"]), number_in(row)): row for row in rows}
+        self.some_absent = ABSENT in {*recorded.clients["failure_reasons"]}
+        self._later: dict[int, list[dict[str, Any]]] = {}
+        for row in rows:
+            self._later.setdefault(int(row["client"]), []).append(row)
+        answered = [
+            key
+            for key, row in self._rows.items()
+            if row[DIGEST_DOWN] and row["failure_reasons"] not in (NO_REPLY, DROPPED["before"])
+        ]
+        self.complete = all(self._stored.has(*key) for key in answered)
+        self.all_used = all(row[DIGEST_DOWN] and row[DIGEST_UP] for row in rows)
+
+    def of(self, client: int, number: int) -> list[Reply]:
+        """The replies of a client to its message of this number; none where it sent none."""
+        stored = self._stored.of(client, number)
+        return stored if stored or self.complete else [self._of_row(self._rows[client, number])]
+
+    def _of_row(self, row: dict[str, Any]) -> Reply:
+        up, content = of_row(self.recorded.folder, row, "up"), RecordDict()
+        buffers = {BUFFERS: up.side_payload} if up.buffers else {}
+        put(content, up.payload, **{ROUND: number_in(row)}, **buffers)
+        samples, loss = int(row["samples"]), float(row["train_loss"])
+        content[METRICS] = MetricRecord({SAMPLES: samples, "train-loss": loss})
+        return Reply(content)
+
+    def absent(self, number: int) -> set[int]:
+        """Clients that had no node when a round would have asked them."""
+        rows = self.recorded.clients_in(number)
+        return {int(row["client"]) for row in rows if row["failure_reasons"] == ABSENT}
+
+    def asked_again(self, client: int, number: int) -> int | None:
+        """The next round in which a client is sent a message; None: there is none."""
+        later = (number_in(row) for row in self._later[client] if row[DIGEST_DOWN])
+        return next((other for other in later if other > number), None)
+
+
+def number_in(row: dict[str, Any]) -> int:
+    """The number of the message that a row is of, among those to its client."""
+    return int(row.get("message", row["round"]))
 
 
 class StoredGrid(NumberedGrid):

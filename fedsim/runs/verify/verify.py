@@ -19,19 +19,12 @@ from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import server_of
-from fedsim.runs.verify import messages, sums
-from fedsim.runs.verify.clientreplies import Replies
+from fedsim.runs.verify import messages, replay, sums
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.recordedrun import RecordedRun
-from fedsim.runs.verify.replay import (
-    CODING,
-    clocked_coding,
-    left_out,
-    replay_differences,
-    replay_obstacle,
-)
 from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
 from fedsim.runs.verify.score import score_differences, scoring_trainer, settings_differences
+from fedsim.runs.verify.storedgrid import Replies
 from fedsim.runs.verify.tables import LAST_DIGITS, TOLERANCE, Shares
 from fedsim.runs.verify.verdict import Verdict, digest_difference
 from fedsim.settings.config import RunConfig
@@ -180,18 +173,18 @@ def _replayed(verdict: Verdict, recorded: RecordedRun, config: RunConfig) -> Non
     plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
     with one_thread():
         replies = Replies(recorded, config)
-        if obstacle := replay_obstacle(replies):
+        if obstacle := replay.replay_obstacle(replies):
             verdict.remarks.append(f"not replayed: {obstacle}")
             return
         server, records = server_of(plain, InProcess(), Callback())
         what = f"{len(recorded.rounds)} rounds replayed"
-        verdict.add(what, replay_differences(replies, server, records))
-        verdict.remarks += left_out(replies, server.own_models)
+        verdict.add(what, replay.replay_differences(replies, server, records))
+        verdict.remarks += replay.left_out(replies, server.own_models)
 
 
 def _run_again(verdict: Verdict, recorded: RecordedRun, config: RunConfig, span: Span) -> None:
     again, other = run_again(recorded, config, span), elsewhere(recorded.folder)
-    coding = clocked_coding(config)
+    coding = replay.clocked_coding(config)
     failures = [*rerun_differences(recorded, again, Shares(coding=coding))]
     # Another processor may give the same bits, too. Then it gives other last digits at most.
     earlier = not of_this_version(recorded.folder)
@@ -208,7 +201,7 @@ def _run_again(verdict: Verdict, recorded: RecordedRun, config: RunConfig, span:
             f"({other}): numbers were compared, within {TOLERANCE:.0%}"
         )
     if coding:
-        verdict.remarks.append(CODING)
+        verdict.remarks.append(replay.CODING)
     if again.begun:
         verdict.remarks.append(f"they went on from the folder's checkpoint of round {again.begun}")
     verdict.remarks = [*dict.fromkeys(verdict.remarks)]
