@@ -12,6 +12,7 @@ from compressors.grammar import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.output import print_document
 from fedsim.ground.errors import RunFailed, UsageError
+from fedsim.ground.terminal import wrap_words
 from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
@@ -99,7 +100,8 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
         return before.summary
 
     def say(line: str) -> None:
-        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+        words = wrap_words(printable(line), console.file)
+        console.print(words, highlight=False, markup=False, soft_wrap=True)
 
     # The settings that are not the defaults, as Flower's run config has them.
     settings = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}

@@ -112,10 +112,9 @@ def _command(flags: argparse.Namespace) -> int:
         return print_estimates({cell.name: cell.config for cell in cells}, jobs, flags.json)
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
-    with Bars(rounds, metric, quiet=flags.json) as bars:
-        bars.say(short_rounds(cell.config for cell in cells))
-        runs = [cell.config for cell in cells]
-        bars.say(much_forgotten(runs, [run.plan for run in runs]))
+    configs = [cell.config for cell in cells]
+    notes = [short_rounds(configs), much_forgotten(configs, [run.plan for run in configs])]
+    with Bars(rounds, metric, quiet=flags.json, notes=notes) as bars:
         how: dict[str, Any] = {
             "jobs": jobs,
             "ray_address": flags.ray_address,
@@ -250,7 +249,7 @@ def print_sweep(
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
-    from fedsim.results.result_list import delay_of
+    from fedsim.results.folders import delay_of
     from fedsim.show.headline import print_summary
 
     print_summary(Console(), runs, columns, per_seed)

@@ -93,32 +93,44 @@ def reporter_of(
 
 
 class Tally:
-    """How far several runs are together.
+    """How far several runs are, each and together.
 
     Args:
         rounds: run name -> its number of rounds.
+        metric: the name of the metric.
+
+    Attributes:
+        scores: the last scores by run, in words.
 
     Example:
-        >>> tally = Tally({"n1": 4, "n2": 4})
-        >>> tally.book("n1", 4, over=True)
-        >>> tally.runs, tally.share
-        ('1 of 2 runs', 0.5)
+        >>> tally = Tally({"n1": 4, "n2": 4}, "accuracy")
+        >>> tally.book("n1", {"round": 4, "metric": 0.5, "up_bits": 812})
+        ('4/4 rounds · accuracy 0.5 · 812 bit up', True)
+        >>> tally.runs, tally.done
+        ('1 of 2 runs', 4)
     """
 
-    def __init__(self, rounds: dict[str, int]) -> None:
-        self.rounds, self.started = rounds, 0.0
+    def __init__(self, rounds: dict[str, int], metric: str) -> None:
+        self.rounds, self.metric, self.started = rounds, metric, 0.0
+        self.scores: dict[str, str] = {}
         self._at: dict[str, int] = {}
         self._first: dict[str, int] = {}  # rounds that were done before: a run that goes on
         self._compiled = 0  # rounds of the first message: kernels may be compiled in them
         self._over: set[str] = set()
 
-    def book(self, name: str, number: int, over: bool) -> None:
-        """A run has done a round; ``over``: its last."""
+    def book(self, name: str, row: dict[str, Any]) -> tuple[str, bool]:
+        """Books the row of a round; returns a line on the run, and whether it is over."""
+        number, rounds = row["round"], self.rounds[name]
+        if not math.isnan(row["metric"]):
+            self.scores[name] = f"{self.metric} {row['metric']:.4g}"
+        over = bool(row.get("last", number == rounds))
         self._first.setdefault(name, number - 1)
-        self._at[name] = self.rounds[name] if over else number
+        self._at[name] = rounds if over else number
         self._over |= {name} if over else set()
         if not self.started:
             self.started, self._compiled = time.monotonic(), self._done_here
+        score = self.scores.get(name, f"{self.metric} –")
+        return f"{number}/{rounds} rounds · {score} · {bits(row['up_bits'])} up", over
 
     @property
     def runs(self) -> str:
@@ -134,11 +146,6 @@ class Tally:
     def _done_here(self) -> int:
         """Rounds that were done since the first call of ``book``, with that."""
         return self.done - sum(self._first.values())
-
-    @property
-    def share(self) -> float:
-        """The share of all rounds that is done."""
-        return self.done / max(1, sum(self.rounds.values()))
 
     @property
     def left(self) -> str:
@@ -166,10 +173,8 @@ class Lines:
     def __init__(self, rounds: dict[str, int], metric: str) -> None:
         from IPython.display import display
 
-        self.rounds, self.metric = rounds, metric
         self._lines: dict[str, str] = {}
-        self._score: dict[str, str] = {}
-        self._tally, self._last, self._drawn = Tally(rounds), "", 0.0
+        self._tally, self._last, self._drawn = Tally(rounds, metric), "", 0.0
         self._output = display({"text/plain": "starting"}, raw=True, display_id=True)
 
     def __enter__(self) -> "Lines":
@@ -180,13 +185,8 @@ class Lines:
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""
-        if not math.isnan(row["metric"]):
-            self._score[name] = f"{self.metric} {row['metric']:.4g}"
-        score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        line = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
-        self._lines[name] = line
-        over = row.get("last", done == self.rounds[name])
-        self._tally.book(name, done, over)
+        line, over = self._tally.book(name, row)
+        self._lines[name] = f"{name}: {line}"
         if over:
             self._last = self._lines.pop(name)
         if time.monotonic() - self._drawn > self._SECONDS:
@@ -194,9 +194,12 @@ class Lines:
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        single = len(self.rounds) == 1
         tally = self._tally
-        head = self._last if single else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
+        head = (
+            self._last
+            if len(tally.rounds) == 1
+            else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
+        )
         text = "\n".join(line for line in (head, *self._lines.values()) if line)
         self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 
@@ -212,10 +215,13 @@ class Bars:
         rounds: run name -> its number of rounds.
         metric: the name of the metric.
         quiet: show nothing.
+        notes: sentences that are shown when a sweep's runs begin.
     """
 
-    def __init__(self, rounds: dict[str, int], metric: str, quiet: bool = False) -> None:
-        self.rounds, self.metric = rounds, metric
+    def __init__(
+        self, rounds: dict[str, int], metric: str, quiet: bool = False, notes: Iterable[str] = ()
+    ) -> None:
+        self._notes = notes
         self.console = Console(stderr=True, quiet=quiet)
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -228,13 +234,14 @@ class Bars:
         self._inside = ExitStack()
         self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._score: dict[str, str] = {}
         self._overall: TaskID | None = None
-        self._tally, self._printed_at = Tally(rounds), time.monotonic()
+        self._tally, self._printed_at = Tally(rounds, metric), time.monotonic()
 
     def expect(self, rounds: dict[str, int]) -> None:
         """These runs are to come; those that are done in a folder are not."""
-        self.rounds, self._tally = rounds, Tally(rounds)
+        self._tally = Tally(rounds, self._tally.metric)
+        for sentence in self._notes:
+            self.say(sentence)
 
     def __enter__(self) -> "Bars":
         self._inside.enter_context(compiling_told(self.console.print))
@@ -261,29 +268,24 @@ class Bars:
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""
-        several = len(self.rounds) > 1
+        tally = self._tally
+        several, total = len(tally.rounds) > 1, sum(tally.rounds.values())
         if self._starting is not None:
             self._bars.remove_task(self._starting)
             self._starting = None
             if several:
-                self._overall = self._bars.add_task("all", total=sum(self.rounds.values()), line="")
+                self._overall = self._bars.add_task("all", total=total, line="")
         if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], line="")
-        if not math.isnan(row["metric"]):
-            self._score[name] = f"{self.metric} {row['metric']:.4g}"
-        score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        line = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
-        self._bars.update(self._tasks[name], completed=done, line=line)
-        over = row.get("last", done == self.rounds[name])
-        self._tally.book(name, done, over)
+            self._tasks[name] = self._bars.add_task(name, total=tally.rounds[name], line="")
+        line, over = tally.book(name, row)
+        self._bars.update(self._tasks[name], completed=row["round"], line=line)
         if self._overall is not None:
-            self._bars.update(self._overall, completed=self._tally.done, line=self._tally.runs)
+            self._bars.update(self._overall, completed=tally.done, line=tally.runs)
         if over and (several or not self.console.is_terminal):
-            self._line(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")
+            self._line(f"{name}: {tally.scores.get(name)}, {bits(row['up_bits'])} up")
             self._bars.remove_task(self._tasks[name])
         elif not self.console.is_terminal and time.monotonic() - self._printed_at > _SILENT_SECONDS:
-            rounds = f"{self._tally.done} of {sum(self.rounds.values())} rounds"
-            facts = (self._tally.runs if several else name, rounds, self._tally.left)
+            facts = (tally.runs if several else name, f"{tally.done} of {total} rounds", tally.left)
             self._line(", ".join(filter(None, facts)))
 
     def _line(self, text: str) -> None:

@@ -66,9 +66,11 @@ def test_a_last_round_with_fewer_iterations_is_told(typed: Typed) -> None:
     assert said.code == 0 and said.err.startswith(told) and "last round" not in said.out
     said = typed(*run, "--out", "two", "--json")
     assert said.code == 0 and said.err == "" and document(said.out)["iterations"] == 20
-    said = typed("sweep", *SMALL, "--method", "raw", "--temporal", "6,7", "--no-baseline")
+    grid = ("sweep", *SMALL, "--method", "raw", "--temporal", "6,7", "--no-baseline")
+    said = typed(*grid)
     told = "the last round has 2 of 6, 6 of 7 iterations: --iterations 42 makes it whole\n"
     assert said.code == 0 and said.err.startswith(told) and said.err.count("last round") == 1
+    assert "last round" not in typed(*grid).err  # nothing is run again
 
 
 def test_a_last_round_is_short_where_nothing_else_ends_the_run() -> None:
@@ -175,10 +177,10 @@ def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
 
 
 def test_an_estimate_leaves_out_the_first_round() -> None:
-    tally = Tally({"n1": 3})
-    tally.book("n1", 1, over=False)
+    tally = Tally({"n1": 3}, "accuracy")
+    tally.book("n1", row(1))
     assert tally.left == ""
-    tally.book("n1", 2, over=False)
+    tally.book("n1", row(2))
     assert tally.left.startswith("about ") and tally.left.endswith(" left")
 
 
