@@ -13,7 +13,7 @@ from fedsim.commands.experiment import experiments
 from fedsim.commands.output import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.network.presets import DEVICE_PROFILES, PRESETS, Preset
-from fedsim.results.result_list import USUAL, results_in
+from fedsim.results.folders import USUAL, results_in
 from fedsim.settings.controllers.registry import CONTROLLERS
 from fedsim.settings.samplers.registry import SAMPLERS
 from fedsim.tasks.tasklist import LISTED

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
+from fedsim.results import merge, schema
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import (
     EPOCHS,
@@ -21,28 +22,7 @@ from fedsim.results.labels import (
     several,
     with_labels,
 )
-from fedsim.results.merge import (
-    check_comparable,
-    differences_of,
-    differing_columns,
-    repeats,
-    settings_of,
-    unique_names,
-    variants,
-    with_typed_masking,
-    without_repeated,
-)
 from fedsim.results.neutral import neutral
-from fedsim.results.schema import (
-    KEYS,
-    METHOD_FACTS,
-    TRAINED,
-    frame,
-    layers_of,
-    read_settings,
-    read_summary,
-    rounds_of,
-)
 from fedsim.results.values import REACHED
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -146,8 +126,8 @@ def load_results(*paths: Path | str) -> Results:
                 f"load(*folders), and was given {path!r}"
             )
     folders, unfinished = _folders([Path(path) for path in paths])
-    configs = {name: neutral(read_settings(folder)) for name, folder in folders.items()}
-    cells = {name: neutral(read_summary(folder)) for name, folder in folders.items()}
+    configs = {name: neutral(schema.read_settings(folder)) for name, folder in folders.items()}
+    cells = {name: neutral(schema.read_summary(folder)) for name, folder in folders.items()}
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
@@ -155,13 +135,13 @@ def load_results(*paths: Path | str) -> Results:
     labels = {
         name: config.get("label") or "" if config else name for name, config in configs.items()
     }
-    configs = with_typed_masking(configs, cells)
-    settings = settings_of(configs)
-    varied, differences = variants(cells, settings), differences_of(cells, settings)
-    repeated = len(paths) > 1 or repeats(cells)
-    check_comparable(cells, settings, folders, configs, scored=repeated)
+    configs = merge.with_typed_masking(configs, cells)
+    settings = merge.settings_of(configs)
+    varied, differences = merge.variants(cells, settings), merge.differences_of(cells, settings)
+    repeated = len(paths) > 1 or merge.repeats(cells)
+    merge.check_comparable(cells, settings, folders, configs, scored=repeated)
     if repeated:
-        cells = without_repeated(
+        cells = merge.without_repeated(
             cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
         )
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
@@ -172,8 +152,11 @@ def load_results(*paths: Path | str) -> Results:
         join_runs(
             cells,
             {name: configs[name] for name in cells},
-            {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
-            {name: _of_tensors(layers_of(folders[name], cell)) for name, cell in cells.items()},
+            {name: schema.rounds_of(folders[name], cell) for name, cell in cells.items()},
+            {
+                name: _of_tensors(schema.layers_of(folders[name], cell))
+                for name, cell in cells.items()
+            },
             varied,
             differences,
         ),
@@ -201,15 +184,15 @@ def join_runs(
         varied: in which settings each differs from others, in words.
         differences: the same by setting.
     """
-    runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
+    runs = schema.frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
-        runs = runs.assign(**differing_columns(cells, differences))
+        runs = runs.assign(**merge.differing_columns(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
     runs = with_labels(
         runs,
         [
             MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")
-            for name, facts in ((name, cell[METHOD_FACTS]) for name, cell in cells.items())
+            for name, facts in ((name, cell[schema.METHOD_FACTS]) for name, cell in cells.items())
         ],
     )
     facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS, LOCAL_SECONDS)
@@ -220,7 +203,7 @@ def join_runs(
         Path(),
         layers=below,
         configs=configs,
-        trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
+        trained={name: cell.get(schema.TRAINED) or {} for name, cell in cells.items()},
     )
 
 
@@ -231,7 +214,7 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
     """
     finished: dict[str, Path] = {}
     unfinished: list[str] = []
-    for prefix, path in unique_names(paths).items():
+    for prefix, path in merge.unique_names(paths).items():
         before = f"{prefix}/" if len(paths) > 1 else ""
         folders = run_folders(path)
         done = [folder for folder in folders if (folder / "summary.json").exists()]
@@ -269,7 +252,7 @@ def _joined(
     facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
     return pd.concat(
         [
-            *(run.map(runs[key]).rename(key) for key in KEYS),
+            *(run.map(runs[key]).rename(key) for key in schema.KEYS),
             run,
             combined,
             *(run.map(runs[name]).rename(name) for name in facts),

@@ -10,19 +10,9 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsim.ground import files
 from fedsim.ground.columns import columns_of, names_of
 from fedsim.ground.errors import UsageError, reason, writing
-from fedsim.ground.files import (
-    CHANGED,
-    FILES,
-    DamagedFile,
-    check_beside,
-    digest_of,
-    read_sealed,
-    write_parquet,
-    write_sealed,
-    write_text,
-)
 from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
 from fedsim.ground.strangers import read_file, read_toml, table_of
 from fedsim.results.neutral import csv_text
@@ -64,7 +54,7 @@ METHOD_FACTS = "told"
 """The key with the run's method: the text as typed, and facts about it
 (`fedsim.settings.methods.recorded`)."""
 
-NESTED = (TRAINED, METHOD_FACTS, FILES)
+NESTED = (TRAINED, METHOD_FACTS, files.FILES)
 """Keys of `summary.json` that are not columns of a table."""
 
 OF_TASK = tuple(name for name, setting in SETTINGS.items() if setting.of_task)
@@ -91,7 +81,7 @@ def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
     One that failed goes on, and writes its tables again before its summary.
     """
     present = [folder / name for name in LEFT if (folder / name).exists()]
-    write_sealed(folder / "summary.json", cell, present if cell["status"] == "done" else [])
+    files.write_sealed(folder / "summary.json", cell, present if cell["status"] == "done" else [])
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -104,7 +94,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """
     file = folder / "summary.json"
     try:
-        cell = read_sealed(file)
+        cell = files.read_sealed(file)
         done = cell.get("status") == "done"
         needed = (*KEYS, "status", *(("metric_name", "higher_is_better") if done else ()))
         missing = [key for key in needed if cell.get(key) is None]
@@ -203,8 +193,8 @@ def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
     """
     table = frame(cells)
     with writing(directory):
-        write_text(Path(directory) / "summary.csv", csv_text(table))
-        write_parquet(Path(directory) / "summary.parquet", table)
+        files.write_text(Path(directory) / "summary.csv", csv_text(table))
+        files.write_parquet(Path(directory) / "summary.parquet", table)
 
 
 def read_finished(folder: Path) -> dict[str, Any]:
@@ -231,8 +221,8 @@ def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
         UsageError: a file is missing or damaged.
     """
     try:
-        check_beside(folder / "summary.json", cell)
-    except DamagedFile as error:
+        files.check_beside(folder / "summary.json", cell)
+    except files.DamagedFile as error:
         raise _damaged(error.file, error.problem) from error
 
 
@@ -267,13 +257,13 @@ def _read(
     import pandas as pd
     from pyarrow.parquet import read_schema
 
-    written = cell.get(FILES, {}).get(file.name)
+    written = cell.get(files.FILES, {}).get(file.name)
     if optional and written is None and not os.path.lexists(file):
         return pd.DataFrame(columns=list(columns), dtype="float64")
     try:
         content = read_file(file)
-        if written not in (None, digest_of(content)):
-            raise ValueError(CHANGED)
+        if written not in (None, files.digest_of(content)):
+            raise ValueError(files.CHANGED)
         if rows:  # in half the time of pd.read_parquet, which imports pyarrow's data sets
             table = table_of(content)
         else:  # from the end of the file: a tenth of the time that its rows take

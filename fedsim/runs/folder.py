@@ -15,22 +15,13 @@ from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
 from fedsim.runs.trackers import registry
-from fedsim.settings import contents, masks
+from fedsim.settings import contents, masks, versions
 from fedsim.settings.config import CELLS_FILE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import moves, own_files
-from fedsim.settings.versions import (
-    FIRST,
-    FORMER,
-    MASKING,
-    STACK,
-    STACKED,
-    called,
-    former_stack,
-    masking_words,
-    read_versioned,
-)
 
-_RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
+_RULE = (
+    f"momentum is masked with every method that has ef, as {versions.called(versions.FIRST)} did"
+)
 
 
 class FolderState(NamedTuple):
@@ -185,10 +176,10 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
         for name, (a, b) in changes.items()
     ]
     cure = "choose another folder"
-    if STACK in changes and former_stack(before.machine.stack):
-        cure = f"{STACKED}, which goes on with it: {cure}"
-    elif before.training.momentum_masking == FORMER and MASKING in changes:
-        cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"
+    if versions.STACK in changes and versions.former_stack(before.machine.stack):
+        cure = f"{versions.STACKED}, which goes on with it: {cure}"
+    elif before.training.momentum_masking == versions.FORMER and versions.MASKING in changes:
+        cure = f"{_RULE}: give --momentum-masking {versions.FORMER}, or {cure}"
     raise UsageError(
         f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); {cure}"
     )
@@ -222,8 +213,8 @@ def is_masked_as_before(out: Path) -> bool:
     for file in files or sorted(out.glob("cells/*/config.toml"))[:1]:
         with suppress(UsageError, ValueError):  # what cannot be read is refused where it is used
             check_file(file)
-            words = masking_words(read_versioned(file))
-            if FORMER in words and "auto" not in words:  # a file of today may have both
+            words = versions.masking_words(versions.read_versioned(file))
+            if versions.FORMER in words and "auto" not in words:  # a file of today may have both
                 return True
     return False
 

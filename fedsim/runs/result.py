@@ -86,7 +86,7 @@ class RunResult:
     def __repr__(self) -> str:
         """The result in a line."""
         where = "in memory" if self.folder is None else repr(str(self.folder))
-        from fedsim.results.result_list import delay_of
+        from fedsim.results.folders import delay_of
 
         summary = self.summary
         return (

@@ -15,16 +15,9 @@ from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.extras import check_extra
+from fedsim.ground.files import FILES
+from fedsim.results import schema
 from fedsim.results.folders import kind_of, run_folders
-from fedsim.results.schema import (
-    COLUMNS,
-    FILES,
-    METHOD_FACTS,
-    read_finished,
-    read_settings,
-    read_summary,
-    write_summary,
-)
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import (
     as_there,
@@ -40,21 +33,13 @@ from fedsim.runs.processes import run_beside
 from fedsim.runs.progress import Bars, Reporter, reporter_of
 from fedsim.runs.run import describe_run
 from fedsim.runs.trackers import registry
-from fedsim.settings import cellfile, masks
+from fedsim.settings import cellfile, grids, masks
 from fedsim.settings.config import SETTINGS, RunConfig, digest_of_values, tables
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.contents import CONTENT, Content, file_digests, name_of, recorded_content
 from fedsim.settings.controllers import parse_controller
 from fedsim.settings.foreign import own_files
-from fedsim.settings.grids import (
-    OF_OPTIMIZER,
-    Cell,
-    SweepConfig,
-    in_full,
-    numbers_of,
-    sweep_from_toml,
-    sweep_to_toml,
-)
+from fedsim.settings.grids import Cell, SweepConfig
 from fedsim.settings.strategies import FLAGS, adds_codes, least_steps
 from fedsim.settings.versions import FORMER, MASKING, former
 from fedsim.show.report import summarize
@@ -221,7 +206,7 @@ def _summarized(
         if cell.name not in summaries and _file(cell, out).exists()
     }
     written = summaries | others
-    write_summary(out, [written[cell.name] for cell in cells if cell.name in written])
+    schema.write_summary(out, [written[cell.name] for cell in cells if cell.name in written])
     return [*summaries.values()]
 
 
@@ -231,11 +216,13 @@ def _file(cell: Cell, out: Path) -> Path:
 
 def _summary(cell: Cell, out: Path) -> dict[str, Any]:
     if (file := _file(cell, out)).exists():
-        summary = read_summary(file.parent)
+        summary = schema.read_summary(file.parent)
     else:  # not written down: a shared disk may only be late
         summary = describe_run(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
-    plain = {name: value for name, value in summary.items() if name not in (METHOD_FACTS, FILES)}
-    return dict.fromkeys(COLUMNS) | plain  # a failed run has no metric, no bits
+    plain = {
+        name: value for name, value in summary.items() if name not in (schema.METHOD_FACTS, FILES)
+    }
+    return dict.fromkeys(schema.COLUMNS) | plain  # a failed run has no metric, no bits
 
 
 def _to_the_end(bars: Reporter | None) -> ProgressCallback | None:
@@ -292,10 +279,10 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
     again = {cell.name for cell in cells}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "summary.json").exists():
-            done = read_finished(folder)
+            done = schema.read_finished(folder)
             if done["status"] == "done" or folder.name not in again:
                 content = recorded_content(folder)
-                strategy = read_settings(folder).get("strategy", "")
+                strategy = schema.read_settings(folder).get("strategy", "")
                 _alike(out, recorded_facts, folder.name, done["task"], content, str(strategy))
 
 
@@ -399,16 +386,16 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
         if (folder / "config.toml").exists():
             with suppress(UsageError):  # it is another sweep's, or `examine` reports the error
                 run = from_run_toml(folder / "config.toml", trust_code=True)
-                stored[numbers_of(run)] = folder.name, run
+                stored[grids.numbers_of(run)] = folder.name, run
     taken, named = {name for name, _ in stored.values()}, list[Cell]()
     for cell in cells:
-        name, run = stored.get(numbers_of(cell.config), ("", cell.config))
+        name, run = stored.get(grids.numbers_of(cell.config), ("", cell.config))
         p = cell.config.plan.method.gradient
         if name and (cell.name not in taken or float(f"{p:g}") != p):
-            rates = {setting: getattr(run.training, setting) for setting in OF_OPTIMIZER}
+            rates = {setting: getattr(run.training, setting) for setting in grids.OF_OPTIMIZER}
             cell = Cell(name, cell.config.but(**rates))
         elif cell.name in taken and float(f"{p:g}") != p:
-            cell = in_full(cell)
+            cell = grids.in_full(cell)
         named.append(cell)
     return named
 
@@ -417,7 +404,7 @@ def claim(out: Path, config: SweepConfig) -> None:
     """Writes ``sweep.toml``; refuses a folder whose sweep has other settings."""
     path = out / "sweep.toml"
     if path.exists():
-        before = sweep_from_toml(path, trust_code=True)  # ``own_files`` has looked
+        before = grids.sweep_from_toml(path, trust_code=True)  # ``own_files`` has looked
         if before.vary.keys() != config.vary.keys():
             then, now = (", ".join(one.vary) or "nothing" for one in (before, config))
             raise UsageError(
@@ -435,7 +422,7 @@ def claim(out: Path, config: SweepConfig) -> None:
                 f"--out is {out}: it holds results of other settings (method {then!r} there, "
                 f"{now!r} here); choose another folder"
             )
-    cellfile.write_settings(path, sweep_to_toml(config))
+    cellfile.write_settings(path, grids.sweep_to_toml(config))
 
 
 def _off_grid(base: RunConfig) -> RunConfig:

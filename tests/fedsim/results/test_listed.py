@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.results.result_list import results_in
+from fedsim.results.folders import results_in
 from tests.support.commands import Typed, document, refused
 
 KEPT = Path(__file__).parents[2] / "kept" / "0.1.0"
