@@ -20,10 +20,8 @@ def begin_child(parent: int | None = None) -> None:
     """Called first in a process that this one starts: it ends with its parent.
 
     Ctrl-C, SIGHUP and SIGTERM of a whole group are for the parent, which says what is kept. One
-    that gets SIGTERM alone ends after some seconds.
-
-    Args:
-        parent: the parent's process id; None: it was forked by ``multiprocessing``.
+    that gets SIGTERM alone ends after some seconds. ``parent``: its process id; None: it was forked
+    by ``multiprocessing``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -53,10 +51,6 @@ def forks_train() -> bool:
     Torch refuses it once its threads for a GPU run, which a first gradient starts where there is
     one, on the CPU too. Python refuses a daemonic process, such as one of a
     ``multiprocessing.Pool``, any of its own. Where SIGCHLD is ignored, nobody could wait for it.
-
-    Example:
-        >>> forks_train() or torch.cuda.is_available()
-        True
     """
     if multiprocessing.current_process().daemon or sigchld_ignored():
         return False

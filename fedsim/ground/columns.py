@@ -51,12 +51,7 @@ class ColumnSpec:
 
     @property
     def sentence(self) -> str:
-        """When the column is there, and what it holds.
-
-        Example:
-            >>> ColumnSpec("late", int, "updates", "of earlier rounds", ("with --late",)).sentence
-            'with --late: of earlier rounds'
-        """
+        """When the column is there, and what it holds."""
         return f"{' or '.join(self.when)}: {self.meaning}" if self.when else self.meaning
 
 

@@ -64,10 +64,6 @@ def parse_call(text: str, name: str, allowed: str) -> Call:
     """The name, and what is given to it, that a setting's text is (``compressors.grammar``).
 
     Raises ``UsageError``, which says what is ``allowed``, where it is none.
-
-    Example:
-        >>> str(parse_call("shards(2)", "--partition", "a split").arguments[0])
-        '2'
     """
     try:
         return read_call(text)
@@ -79,11 +75,6 @@ def named_arguments(call: Call, names: Sequence[str]) -> dict[str, Any]:
     """The arguments of a call by name: those without one have the first names.
 
     Raises ``ValueError`` where there are too many, or a name is unknown or has two values.
-
-    Example:
-        >>> arguments = named_arguments(read_call("krum(1, m=2)"), ["f", "m"])
-        >>> {name: str(one) for name, one in arguments.items()}
-        {'f': '1', 'm': '2'}
     """
     if len(call.arguments) > len(names):
         takes, many = ", ".join(names) or "none", len(call.arguments)
@@ -126,14 +117,7 @@ def comma(text: str) -> str:
 
 @contextmanager
 def writable(flag: str, path: object) -> Iterator[None]:
-    """Raises ``UsageError`` where the disk refuses an output; ``flag``: the setting that names it.
-
-    Example:
-        >>> with writable("--out", "a"):
-        ...     raise PermissionError(13, "Permission denied")
-        Traceback (most recent call last):
-        fedsim.ground.errors.UsageError: --out is a: cannot be written (Permission denied)
-    """
+    """Raises ``UsageError``, which names the setting ``flag``, where the disk refuses an output."""
     try:
         yield
     except OSError as error:
@@ -145,13 +129,6 @@ def writing(folder: object) -> Iterator[None]:
     """Names the folder where the disk refuses a file of it: full, or the folder is gone.
 
     Raises ``RunFailed`` for an ``OSError``: with room again, the command goes on with what is left.
-
-    Example:
-        >>> with writing("out"):
-        ...     raise OSError(28, "No space left on device")
-        Traceback (most recent call last):
-        fedsim.ground.errors.RunFailed: out cannot be written (No space left on device); once it \
-can be, the same command resumes
     """
     try:
         yield
@@ -193,24 +170,13 @@ def without_home(text: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a file could not be read, without its name: the system's words, or the error's own.
-
-    Example:
-        >>> reason(FileNotFoundError(2, "No such file or directory", "a.toml"))
-        'No such file or directory'
-    """
+    """Why a file could not be read, without its name: the system's words, or the error's own."""
     system = error.strerror if isinstance(error, OSError) else None
     return system or error_text(error).partition("\n")[0]
 
 
 def expect(value: object, kind: type, where: str) -> None:
-    """Refuses a value of another type than a function takes.
-
-    Example:
-        >>> expect("digits", dict, "run()")
-        Traceback (most recent call last):
-        fedsim.ground.errors.UsageError: run() takes a dict, and was given 'digits'
-    """
+    """Raises ``UsageError`` for a value of another type than a function takes."""
     if not isinstance(value, kind):
         raise UsageError(f"{where} takes a {kind.__name__}, and was given {value!r}")
 

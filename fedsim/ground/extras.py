@@ -21,12 +21,7 @@ EXTRAS = {
 def check_extra(extra: str, what: str) -> None:
     """Raises ``UsageError`` with pip's command where a module of ``extra`` is not installed.
 
-    Args:
-        extra: one of ``EXTRAS``.
-        what: the command or setting that needs it.
-
-    Example:
-        >>> check_extra("report", "fedsim report")
+    ``what``: the command or setting that needs it.
     """
     absent = [name for name in EXTRAS[extra] if not _installed(name)]
     if absent:
@@ -46,23 +41,13 @@ def named_extra() -> Iterator[None]:
 
 
 def extra_of(module: str | None) -> str | None:
-    """The first extra that installs ``module``; None without one.
-
-    Example:
-        >>> extra_of("optuna.trial"), extra_of("json")
-        ('search', None)
-    """
+    """The first extra that installs ``module``; None without one."""
     name = (module or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if name in modules), None)
 
 
 def install(extra: str) -> str:
-    """Pip's command for an extra.
-
-    Example:
-        >>> install("ray")
-        "pip install 'fedsim-lab[ray]'"
-    """
+    """Pip's command for an extra."""
     return f"pip install 'fedsim-lab[{extra}]'"
 
 

@@ -34,15 +34,7 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     sees the old content or the new and nothing between. If the block raises, `path` is as it
     was and the temporary file is gone.
 
-    Args:
-        path: the file to make or replace; its directory must exist.
-
-    Raises:
-        OSError: the directory is missing or cannot be written, or `path` is a directory.
-
-    Example:
-        with replacing("numbers.bin") as file:
-            file.write(b"123")
+    Raises ``OSError``: the directory is missing or cannot be written, or `path` is a directory.
     """
     path = Path(path)
     # Not derived from the target's name, which may already be as long as the file system allows.
@@ -65,14 +57,6 @@ def clear(folder: Path) -> None:
     """Removes the temporary files of `replacing` that killed processes have left in `folder`.
 
     A file that a process writes to at this moment stays: it holds a lock.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> (folder / ".a.part").touch()
-        >>> clear(folder)
-        >>> [*folder.iterdir()]
-        []
     """
     for part in folder.glob(".*.part"):
         with suppress(OSError), part.open("rb") as file:  # a folder is a checkpoint's
@@ -111,9 +95,6 @@ def write_json(path: Path | str, obj: Any) -> None:
     """Makes or replaces the JSON file `path` with `obj`, indented (see `replacing`).
 
     NaN and infinities are written as `NaN` and `Infinity`, which Python's `json` reads back.
-
-    Raises:
-        TypeError: `obj` holds something that JSON has no form for.
     """
     write_text(path, json.dumps(obj, indent=2) + "\n")
 
@@ -127,16 +108,8 @@ FILES = "files"
 def digest(path: Path) -> str:
     """32 hex digits of blake2b: of a file's content, or of a folder's files with their names.
 
-    Raises:
-        OSError: there is no such file, or it cannot be read.
-        ValueError: it is not an ordinary file, or a link out of its folder.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "a"
-        >>> write_bytes(file, b"abc")
-        >>> digest(file) == digest_of(b"abc")
-        True
+    Raises ``OSError`` where it cannot be read, and ``ValueError`` where it is not an ordinary file,
+    or a link out of its folder.
     """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if not file.is_dir())
@@ -148,23 +121,12 @@ def digest(path: Path) -> str:
 
 
 def digest_of(data: bytes | memoryview) -> str:
-    """``digest`` of a file with this content.
-
-    Example:
-        >>> digest_of(b"")
-        'cae66941d9efbd404e4d88758ea67670'
-    """
+    """``digest`` of a file with this content."""
     return _hash(data).hexdigest()
 
 
 def bytes_of(x: "Tensor") -> memoryview:
-    """The values of a tensor, row by row, as bytes; of the host's memory, without a copy.
-
-    Example:
-        >>> import torch
-        >>> bytes_of(torch.tensor([1, 2], dtype=torch.int16)).hex()
-        '01000200'
-    """
+    """The values of a tensor, row by row, as bytes; of the host's memory, without a copy."""
     from torch import uint8
 
     flat = x.detach().cpu().contiguous().reshape(-1)
@@ -176,10 +138,7 @@ def bytes_of(x: "Tensor") -> memoryview:
 def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = ()) -> None:
     """Writes the JSON object ``values``, with digests of ``files`` of its folder and of itself.
 
-    Args:
-        path: the file to make or replace.
-        values: without the key ``FILES``.
-        files: files and folders in the same directory, as they are now.
+    ``values`` has no key ``FILES``; ``files``: files and folders in the same directory.
     """
     sealed = {**values, FILES: {file.name: digest(file) for file in files}}
     seal = digest_of(json.dumps(sealed).encode("utf-8"))
@@ -189,9 +148,8 @@ def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = 
 def read_sealed(path: Path) -> dict[str, Any]:
     """The JSON object in ``path``; under ``FILES`` are digests, where ``write_sealed`` wrote it.
 
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not a JSON object, or holds something else than was written.
+    Raises ``OSError`` where the file cannot be read, and ``ValueError`` where it is not a JSON
+    object, or holds something else than was written.
     """
     values = read_json(path)
     if not isinstance(values, dict):
@@ -221,9 +179,7 @@ class DamagedFile(ValueError):
 def check_beside(path: Path, values: Mapping[str, Any]) -> None:
     """Looks whether the files in the folder of ``path`` hold what they held when that was sealed.
 
-    Args:
-        path: the sealed file.
-        values: what ``read_sealed`` read there; without ``FILES`` nothing is looked at.
+    ``values``: what ``read_sealed`` read there; without ``FILES`` nothing is looked at.
 
     Raises ``DamagedFile`` for the first file that is missing, or holds something else.
     """
@@ -267,11 +223,6 @@ def ram() -> tuple[int, int]:
     """Bytes of memory that this process may have, and how many of them are free.
 
     The machine's, unless a control group, such as a container's, bounds them closer.
-
-    Example:
-        >>> whole, left = ram()
-        >>> whole > left > 0
-        True
     """
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
@@ -304,10 +255,6 @@ def cores() -> int:
     """How many cores this process may use: those that it is bound to, or fewer.
 
     A control group, such as a container's, may have a share of time: half a core counts as one.
-
-    Example:
-        >>> 1 <= cores() <= os.cpu_count()
-        True
     """
     bound = hasattr(os, "sched_getaffinity")
     usable = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
@@ -327,12 +274,7 @@ def _shares() -> Iterator[int]:
 
 
 def own_ram(pid: int) -> int:
-    """Bytes of memory that the process ``pid`` shares with no other.
-
-    Example:
-        >>> own_ram(os.getpid()) > 2**20
-        True
-    """
+    """Bytes of memory that the process ``pid`` shares with no other."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     return 1024 * sum(int(x.split()[1]) for x in lines if x.startswith("Private"))
 

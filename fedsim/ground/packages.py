@@ -16,10 +16,6 @@ def both_there() -> Iterator[None]:
     """Explains why an import of fedsim's own packages fails inside.
 
     Raises ``ImportError`` naming the folder of the package that is in the way, or missing.
-
-    Example:
-        >>> with both_there():
-        ...     from strategies import quiet
     """
     try:
         yield

@@ -15,11 +15,6 @@ def children_waited() -> Iterator[None]:
     """A context in which the system keeps the exit status of children, even if SIGCHLD is ignored.
 
     It changes nothing in threads other than the main one, which may not set signal handlers.
-
-    Example:
-        >>> with children_waited():
-        ...     signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
-        False
     """
     if not sigchld_ignored() or current_thread() is not main_thread():
         yield

@@ -27,16 +27,7 @@ MOST_ROOM, MOST_TIMES = 256 * 2**20, 64
 def check_file(file: Path) -> None:
     """Refuses all that is not an ordinary file, and a link that leads out of its folder.
 
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: why it is refused.
-
-    Example:
-        >>> try:
-        ...     check_file(Path("/dev"))
-        ... except ValueError as error:
-        ...     print(error)
-        it is a folder
+    Raises ``FileNotFoundError`` where there is none, and ``ValueError``: why it is refused.
     """
     if file.is_symlink() and not file.resolve().is_relative_to(file.parent.resolve()):
         raise ValueError("it is a link that leads out of its folder")
@@ -98,15 +89,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """The values of a TOML text; ``ValueError`` where it is none, or nested too deeply.
-
-    Example:
-        >>> parsed_toml("a = 1")
-        {'a': 1}
-        >>> parsed_toml("a = " + "[" * 100_000)
-        Traceback (most recent call last):
-        ValueError: its values are nested too deeply
-    """
+    """The values of a TOML text; ``ValueError`` where it is none, or nested too deeply."""
     try:
         values = tomllib.loads(text)
     except RecursionError as error:
@@ -121,10 +104,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
 
 def table_of(content: bytes) -> pd.DataFrame:
-    """The table in a parquet file.
-
-    Args:
-        content: of the file.
+    """The table in a parquet file with this content.
 
     Raises ``ValueError`` where it is none, or would take more memory than ``MOST_ROOM`` allows.
     """

@@ -54,11 +54,6 @@ def wrap_words(text: str, stream: IO[str]) -> str:
     """Lines that end between words if the stream is a terminal, which cuts words; else the text.
 
     Words that are longer than the terminal is wide stay whole, so that a path can be copied.
-
-    Example:
-        >>> from io import StringIO
-        >>> wrap_words("a file has a text on one line", StringIO())
-        'a file has a text on one line'
     """
     if not stream.isatty():
         return text

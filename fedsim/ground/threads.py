@@ -12,12 +12,6 @@ def lock_of_process() -> AbstractContextManager[bool]:
     """A lock that is free in a forked process, where the thread that may have it is not.
 
     The thread that has it may take it again.
-
-    Example:
-        >>> lock = lock_of_process()
-        >>> with lock, lock:
-        ...     print("alone")
-        alone
     """
     lock = RLock()
     os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]
@@ -26,16 +20,7 @@ def lock_of_process() -> AbstractContextManager[bool]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread for the caller; afterwards as many as there were.
-
-    Example:
-        >>> before = torch.get_num_threads()
-        >>> with one_thread():
-        ...     torch.get_num_threads()
-        1
-        >>> torch.get_num_threads() == before
-        True
-    """
+    """One torch thread for the caller; afterwards as many as there were."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -64,19 +64,9 @@ def named_columns(
     metrics: Iterable[str] = (),
     where: str = "columns",
 ) -> list[str]:
-    """The columns that names are of, as ``column_of``.
+    """The columns that names are of, as ``column_of``; ``where``: their place, for the message.
 
-    Args:
-        names, columns, metrics: as there.
-        where: the place of the names, for the message.
-
-    Raises:
-        UsageError: a name is of no column.
-
-    Example:
-        >>> named_columns(["n", "speed"], ["temporal", "metric"], ["accuracy"])
-        Traceback (most recent call last):
-        fedsim.ground.errors.UsageError: columns has speed: it may name temporal, metric
+    Raises ``UsageError`` where a name is of no column.
     """
     allowed, scores = [*columns], {*metrics}
     resolved = [column_of(name, allowed, scores) for name in names]

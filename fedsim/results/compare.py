@@ -62,8 +62,7 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
 def by_folder(*paths: str | Path) -> list[Results]:
     """The results of each folder, whose methods are called as when all are loaded together.
 
-    Raises:
-        UsageError: as ``load(*paths)``.
+    Raises ``UsageError`` as ``load(*paths)``.
     """
     together = load_results(*paths)  # refuses what no table may hold together
     labels = {
@@ -92,11 +91,9 @@ def without_reference(runs: pd.DataFrame) -> pd.DataFrame:
 def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     """Compares the runs of two frames, as ``compare`` does those of two folders.
 
-    Args:
-        named: two pairs: rows of ``load(...).runs``, and what messages call them.
+    ``named``: two pairs of rows of ``load(...).runs``, and what messages call them.
 
-    Raises:
-        UsageError: as ``compare``; or the runs are of several tasks.
+    Raises ``UsageError`` as ``compare``; or the runs are of several tasks.
     """
     lots, failed = [], []
     for runs, name in named:

@@ -8,11 +8,7 @@ CsvRow = Mapping[str, str]
 
 
 def csv_rows(text: str) -> list[CsvRow]:
-    """The rows of a CSV text, by the names of their columns.
-
-    Raises:
-        ValueError: it is not CSV.
-    """
+    """The rows of a CSV text, by the names of their columns; ``ValueError`` where it is none."""
     try:
         return list(csv.DictReader(StringIO(text)))
     except csv.Error as error:
@@ -22,7 +18,7 @@ def csv_rows(text: str) -> list[CsvRow]:
 def csv_differences(
     name: str, rows: Sequence[CsvRow], expected: Mapping[str, CsvRow]
 ) -> Generator[str, None, dict[str, CsvRow]]:
-    """Where rows of a table differ from those of the runs.
+    """Where rows of the table ``name`` differ from those of the runs.
 
     Args:
         name: of the table.
@@ -31,11 +27,6 @@ def csv_differences(
 
     Returns:
         The runs without a row; empty where a row is of no run.
-
-    Example:
-        >>> rows = csv_rows("seed,metric\\n0,0.9\\n")
-        >>> next(csv_differences("a.csv", rows, {"s0": {"seed": "0", "metric": "0.8"}}))
-        'a.csv: row 1: metric is 0.9, and 0.8 by run s0'
     """
     left = dict(expected)
     for number, row in enumerate(rows, 1):

@@ -74,13 +74,8 @@ def wilson(share: float, count: float) -> tuple[float, float]:
 def half_of(deviation: float, seeds: int, freedom: int) -> float:
     """Half the width of the interval of 95 % of a mean of so many seeds, by Student's t.
 
-    Args:
-        deviation: the sample standard deviation, with ``freedom`` degrees of freedom, which are
-            more than seeds - 1 where several settings share it.
-
-    Example:
-        >>> round(half_of(0.02, 3, 2), 4), round(half_of(0.02, 3, 20), 4)
-        (0.0497, 0.0241)
+    ``deviation``: the sample standard deviation, with ``freedom`` degrees of freedom, which are
+    more than seeds - 1 where several settings share it.
     """
     from scipy.special import stdtrit
 

@@ -145,22 +145,15 @@ def reference(runs: pd.DataFrame) -> pd.Series:
 
 
 def averages(settings: Mapping[str, Any]) -> bool:
-    """Whether the global update of a run with these settings is the mean of its clients' updates.
-
-    Example:
-        >>> averages({"strategy": "dsgd"}), averages({"strategy": "fedadam"})
-        (True, False)
-    """
+    """Whether the global update of a run with these settings is the mean of the clients'."""
     return is_among(str(settings.get("strategy")), AVERAGES)
 
 
 def ends_dense(runs: pd.DataFrame) -> bool:
     """Whether the method of `runs` is raw sending at p = 1, so that raw cells are its own there.
 
-    A method that takes no fraction is not, and neither is one that quantizes.
-
-    Args:
-        runs: rows of one method, without the dense reference.
+    A method that takes no fraction is not, and neither is one that quantizes. `runs` are rows of
+    one method, without the dense reference.
     """
     compressed = runs[runs["method"] != RAW]
     return not (compressed["gradient"] == 1).any() and bool(compressed["ends_dense"].all())

@@ -179,10 +179,8 @@ def join_runs(
     Args:
         cells: what each run's `summary.json` has, by the run's name.
         configs: the settings that each was given.
-        rounds: the rounds of each run.
-        layers: the layers of each run.
-        varied: in which settings each differs from others, in words.
-        differences: the same by setting.
+        rounds, layers: the tables of each run.
+        varied: in which settings each differs from others, in words; ``differences``: by setting.
     """
     runs = schema.frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):

@@ -33,8 +33,7 @@ _VERSION = re.compile(r"\d+(\.\d+)+\S*")
 def unique_names(paths: Sequence[Path]) -> dict[str, Path]:
     """Each folder by its name, or by its path where two have the same name.
 
-    Raises:
-        UsageError: a folder is given twice.
+    Raises ``UsageError`` for a folder that is given twice.
     """
     places = [path.resolve() for path in paths]
     for path, place in zip(paths, places, strict=True):
@@ -59,10 +58,6 @@ def with_typed_masking(
     Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. If all runs
     are of that version, this is the default. Among others, a run differs if it masked what its
     method, as it is today, does not mask. If a method has runs with both, the setting was varied.
-
-    Args:
-        configs: what each run's `config.toml` holds; empty where that cannot be read.
-        cells: the runs.
     """
     values = {config.get(_MASKING) for config in configs.values() if config}
     before = not any("masks" in cell[METHOD_FACTS] for cell in cells.values())
@@ -101,9 +96,6 @@ def settings_of(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
 
     A setting that was not given has its default. Runs whose `config.toml` cannot be read, and is
     empty here, are left out.
-
-    Args:
-        configs: what each run's `config.toml` holds.
     """
     settings = {}
     for name, table in configs.items():
@@ -117,12 +109,7 @@ def settings_of(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
 
 
 def differing_keys(settings: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The settings that are not the same in all runs.
-
-    Example:
-        >>> differing_keys({"a/n1": {"lr": 0.1, "clients": 4}, "b/n1": {"lr": 0.2, "clients": 4}})
-        ['lr']
-    """
+    """The settings that are not the same in all runs."""
     runs = list(settings.values())
     return [key for key in (runs[0] if runs else ()) if any(r[key] != runs[0][key] for r in runs)]
 
@@ -167,11 +154,7 @@ def differing_columns(
     cells: Cells, differences: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, list[Any]]:
     """The settings in which runs differ as columns of a table, defaults filled in; in the cells'
-    order.
-
-    Args:
-        cells: the runs; columns that their summaries have are left out.
-        differences: the result of `differences_of` for them.
+    order. Columns that the summaries have are left out.
     """
     names = [name for name in SETTINGS if any(name in table for table in differences.values())]
     taken = {key for cell in cells.values() for key in cell}
@@ -221,16 +204,10 @@ def check_comparable(
 ) -> None:
     """Refuses runs of one task that no table may hold together; warns of unlike initial weights.
 
-    Args:
-        cells: the runs.
-        settings: what `settings_of` found.
-        folders: where each lies.
-        configs: what each run's `config.toml` holds.
-        scored: whether all must score the same samples: in a sweep it may be what is varied.
+    ``scored``: whether all must score the same samples: in a sweep it may be what is varied.
 
-    Raises:
-        UsageError: they have other metrics, models, data or files of the user's own, or score other
-            samples.
+    Raises ``UsageError`` for other metrics, models, data, files of the user's own or scored
+    samples.
     """
     began: dict[tuple[Any, ...], tuple[str, str]] = {}
     for names in _by_task(cells).values():
@@ -290,15 +267,10 @@ def without_repeated(
 ) -> dict[str, dict[str, Any]]:
     """`cells` by name, each run once: the first that is done of those with the same settings.
 
-    Args:
-        cells, folders: by the run's name.
-        settings: what `settings_of` found.
-        varied: the result of `variants`.
-        labels: names that tell runs of the same settings apart.
+    ``labels``: names that tell runs of the same settings apart.
 
-    Raises:
-        UsageError: two runs of one cell have other numbers, and it cannot be read whether they
-            have other settings.
+    Raises ``UsageError`` where two runs of one cell have other numbers, and it cannot be read
+    whether they have other settings.
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():

@@ -87,10 +87,8 @@ def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
 def read_summary(folder: Path) -> dict[str, Any]:
     """The cell in `folder/summary.json`.
 
-    Raises:
-        UsageError: the file cannot be read, is not JSON, is of another version, lacks what
-            identifies a run, or holds a value that its column cannot have
-            (`fedsim.results.values`).
+    Raises ``UsageError`` where the file cannot be read, is not JSON, is of another version, lacks
+    what identifies a run, or holds a value that its column cannot have (`fedsim.results.values`).
     """
     file = folder / "summary.json"
     try:
@@ -117,9 +115,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
 def read_settings(folder: Path) -> dict[str, Any]:
     """The settings in `folder/config.toml`, by flag; empty where that cannot be read.
 
-    Raises:
-        UsageError: a setting is in a table where runs have no setting, or the run's name or its
-            method is not a text.
+    Raises ``UsageError`` for a setting in a table where runs have no setting, and where the run's
+    name or its method is not a text.
     """
     file = folder / "config.toml"
     if not (values := toml_values(file)):
@@ -148,13 +145,7 @@ def toml_values(file: Path) -> dict[str, Any]:
 def ratio_both_ways(ratio: float, up: float, down: float) -> float:
     """`ratio_both`: the bits of dense sending after every iteration, both ways, over a run's.
 
-    Args:
-        ratio: `ratio_wire`.
-        up, down: `up_wire_bits` and `down_wire_bits`.
-
-    Example:
-        >>> round(ratio_both_ways(3477.0, 0.236e6, 81.4e6), 1)
-        20.1
+    ``ratio`` is `ratio_wire`; ``up`` and ``down`` are `up_wire_bits` and `down_wire_bits`.
     """
     return 2 * ratio * up / (up + down) if up + down else nan
 
@@ -162,11 +153,8 @@ def ratio_both_ways(ratio: float, up: float, down: float) -> float:
 def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Cells (the dicts of `summary.json`) as a frame, a row each, `COLUMNS` first.
 
-    Nested values (`NESTED`) are left out. A value that is missing or None is NaN. Counts are
-    int64, or pandas' nullable Int64 where one is missing (a cell that failed early).
-
-    Raises:
-        ValueError, TypeError: a number is not one.
+    Nested values (`NESTED`) are left out. A value that is missing or None is NaN. Counts are int64,
+    or pandas' nullable Int64 where one is missing (a cell that failed early).
     """
     import pandas as pd
 
@@ -185,12 +173,7 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
-    """Writes `summary.csv` and `summary.parquet`, a row per cell, each whole or not at all.
-
-    Args:
-        directory: the folder of the sweep.
-        cells: the dicts of `summary.json`; the rows keep their order.
-    """
+    """Writes `summary.csv` and `summary.parquet` of a sweep, a row per cell in their order."""
     table = frame(cells)
     with writing(directory):
         files.write_text(Path(directory) / "summary.csv", csv_text(table))
@@ -200,8 +183,7 @@ def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
 def read_finished(folder: Path) -> dict[str, Any]:
     """The cell in `folder/summary.json`, of a run whose other tables can be read too.
 
-    Raises:
-        UsageError: one of them is damaged, or a run that is done has no `rounds.parquet`.
+    Raises ``UsageError`` where one is damaged, or a run that is done has no `rounds.parquet`.
     """
     cell = read_summary(folder)
     optional = cell["status"] != "done"
@@ -211,15 +193,7 @@ def read_finished(folder: Path) -> dict[str, Any]:
 
 
 def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
-    """Looks whether all that a run has left in `folder` is as it was written.
-
-    Args:
-        folder: the run's.
-        cell: its `summary.json`.
-
-    Raises:
-        UsageError: a file is missing or damaged.
-    """
+    """Raises ``UsageError`` where a file that a run, ``cell``, has left is missing or damaged."""
     try:
         files.check_beside(folder / "summary.json", cell)
     except files.DamagedFile as error:
@@ -243,8 +217,7 @@ def layers_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:
 def clients_of(folder: Path) -> pd.DataFrame:
     """`clients.parquet` of a run, looked at by the digest in its summary.
 
-    Raises:
-        UsageError: it is missing or damaged.
+    Raises ``UsageError`` where it is missing or damaged.
     """
     cell = read_summary(folder) if (folder / "summary.json").exists() else {}
     return _read(folder / "clients.parquet", CLIENT_KEYS, cell, optional=False)

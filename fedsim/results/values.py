@@ -30,15 +30,9 @@ _METHOD_FACTS = {"form": str, "whole": str, "masks": bool}
 
 
 def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
-    """The faults of a mapping of names to values, in words; empty where there is none.
+    """The first value that is not of its kind, in words; empty where there is none.
 
-    Args:
-        values: a value that is missing or None is not known, and let through.
-        kinds: the type of each that is looked at.
-
-    Example:
-        >>> fault({"loss": "high", "sorcery": 1}, {"loss": float})
-        "loss is 'high' and not a number"
+    A value that is missing or None is not known, and let through.
     """
     for name, kind in kinds.items():
         value = values.get(name)
@@ -53,12 +47,7 @@ def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
 
 
 def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
-    """The faults of the values of a `summary.json`; empty where there is none.
-
-    Example:
-        >>> fault_of_cell({"temporal": 0, "status": "done"}, {"temporal": int})
-        'temporal is 0, and is 1 or above'
-    """
+    """The first fault of a `summary.json`, in words; empty where there is none."""
     nested = {"settings": dict, "told": dict}
     if wrong := fault(cell, {**columns, **nested}):
         return wrong
@@ -81,14 +70,7 @@ def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
 def fault_of_table(table: pd.DataFrame, numbers: Collection[str]) -> str:
     """Which column of a table should hold numbers and does not; empty where all do.
 
-    Args:
-        table: columns of bits and of seconds hold numbers, those of later versions too.
-        numbers: the names of columns that do.
-
-    Example:
-        >>> import pandas as pd
-        >>> fault_of_table(pd.DataFrame({"round": ["one"]}), ["round"])
-        "its column round holds 'one' and not numbers"
+    Those of ``numbers`` do, and columns of bits and of seconds, those of later versions too.
     """
     import pandas as pd
 

@@ -88,14 +88,7 @@ def pack_folder(folder: Path) -> Archive:
 
 
 def mark(folder: Path) -> str:
-    """Writes a token into ``folder``, which is made if need be, and returns it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> sees(folder, mark(folder)), sees(folder, "another")
-        (True, False)
-    """
+    """Writes a token into ``folder``, which is made if need be, and returns it."""
     folder.mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(16)
     write_text(folder / _TOKEN, token)

@@ -11,11 +11,7 @@ DEVICES = ("cpu", "cuda", "mps")
 
 
 def check_device(name: str) -> None:
-    """Raises ``UsageError`` unless torch can use the device ``name`` on this machine.
-
-    Example:
-        >>> check_device("cpu")
-    """
+    """Raises ``UsageError`` unless torch can use the device ``name`` on this machine."""
     if name.split(":")[0] not in DEVICES:
         raise UsageError(f"--device is {name!r}: give one of {', '.join(DEVICES)}, cuda:1, ...")
     try:
@@ -52,24 +48,12 @@ def worker_environment(device: str, number: int) -> dict[str, str]:
 
 
 def gpus_per_client(config: RunConfig) -> float:
-    """GPUs that Ray sets aside for a client: one for all workers, unless told.
-
-    Example:
-        >>> gpus_per_client(RunConfig.of(device="cuda", workers=4))
-        0.25
-    """
+    """GPUs that Ray sets aside for a client: one for all workers, unless told."""
     return _share(config, config.machine.gpus_per_client, config.machine.workers)
 
 
 def gpus_per_run(config: RunConfig, jobs: int) -> float:
-    """GPUs that Ray sets aside for a cell of a sweep: one for all ``jobs``, unless told.
-
-    Example:
-        >>> gpus_per_run(RunConfig(), 4)
-        0.0
-        >>> gpus_per_run(RunConfig.of(device="cuda", gpus_per_run=1), 4)
-        1.0
-    """
+    """GPUs that Ray sets aside for a cell of a sweep: one for all ``jobs``, unless told."""
     return _share(config, config.machine.gpus_per_run, jobs)
 
 

@@ -33,18 +33,10 @@ class FolderBusy(UsageError):
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Holds ``folder``, which is made if need be, while the block lasts; clears it before.
 
-    Args:
-        folder: a results folder.
-        patience: seconds to wait for another writer to end.
+    ``patience``: seconds to wait for another writer to end.
 
     Raises ``FolderBusy`` naming the process that writes to the folder, and ``UsageError`` naming
     what forbids writing.
-
-    Example:
-        >>> import tempfile
-        >>> with locked(Path(tempfile.mkdtemp())), locked(Path(tempfile.mkdtemp())):
-        ...     print("two folders")
-        two folders
     """
     if sys.platform == "win32":
         yield
@@ -72,13 +64,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process is known to hold ``folder``; where the system does not tell, none is.
-
-    Example:
-        >>> import tempfile
-        >>> is_held(Path(tempfile.mkdtemp()))
-        False
-    """
+    """Whether a process is known to hold ``folder``; where the system does not tell, none is."""
     try:
         return bool(_holder((folder / LOCK_FILE).stat()))
     except OSError:

@@ -92,12 +92,7 @@ def _package(name: str) -> MachinePart:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The minor release of a version.
-
-    Example:
-        >>> release("1.41.0")
-        (1, 41)
-    """
+    """The minor release of a version: (1, 41) of 1.41.0."""
     major, minor, *_ = version.split(".")
     return int(major), int(minor)
 

@@ -95,18 +95,9 @@ def run_cells(
 
 
 def part_of(cells: Sequence[Cell], only: CellShare | None) -> list[Cell]:
-    """The cells of one part of a sweep, about as long as the other parts.
-
-    Args:
-        cells: all of them.
-        only: the part; None: all of them.
+    """The cells of one part of a sweep, about as long as the other parts; None: all of them.
 
     Raises ``UsageError`` for a part that there is not.
-
-    Example:
-        >>> cells = [Cell(f"n{n}", RunConfig(temporal=n)) for n in (1, 10, 100)]
-        >>> [cell.name for cell in part_of(cells, (1, 2))]
-        ['n1', 'n100']
     """
     if only is None:
         return list(cells)
@@ -261,11 +252,8 @@ def check_sweep(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool =
 def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
     """Refuses a folder that is a run's, or whose finished cells could not be shown at the end.
 
-    Cells of earlier sweeps count too: the tables and figures are of them all.
-
-    Args:
-        out: the folder.
-        cells: those that are to be run; files of the user's must hold for all what they hold now.
+    Cells of earlier sweeps count too: the tables and figures are of them all. Files of the user's
+    must hold for all what they hold now.
     """
     if kind_of(out) == "run":
         raise UsageError(

@@ -120,18 +120,8 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
     """Bits of the whole federation over the number of its clients.
 
     With a cohort smaller than the federation they are fewer than those of `per_participation`. The
-    wire columns include unused uploads, too. The content of these is not known.
-
-    Args:
-        rounds: `rounds.parquet`; without `failed_up_bits` (older folders) no failure is known.
-        clients: of the federation.
-
-    Example:
-        >>> import pandas as pd
-        >>> columns = ["up_wire_bits", "up_content_bits", "down_wire_bits", "failed_up_bits"]
-        >>> of_federation(pd.DataFrame([[40, 30, 20, 0], [40, 30, 20, 20]], columns=columns), 10)
-        {'up_wire_bits_per_client': 10.0, 'up_content_bits_per_client': 6.0, \
-'down_wire_bits_per_client': 4.0}
+    wire columns include unused uploads, too, except in older folders, which lack `failed_up_bits`.
+    The content of these is not known.
     """
     sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL if name in rounds}
     if "failed_up_bits" in rounds:

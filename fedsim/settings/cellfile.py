@@ -110,13 +110,7 @@ def cells_to_toml(cells: Sequence[Cell]) -> str:
 
 
 def dotted(values: Mapping[str, Any]) -> str:
-    """TOML lines of settings in one table, those of a group with its name before them.
-
-    Example:
-        >>> print(dotted({"seed": 1, "training": {"lr": 0.1}}), end="")
-        seed = 1
-        training.lr = 0.1
-    """
+    """TOML lines of settings in one table, those of a group with its name before them."""
     lines = []
     for key, value in values.items():
         is_table = isinstance(value, dict)
@@ -145,8 +139,7 @@ def from_values(
     """The cells of what a TOML file holds.
 
     Args:
-        values: of the file.
-        origin: the file.
+        values: of the file ``origin``.
         flags: settings that go over every cell's.
         trust: the code that may be executed (``fedsim.settings.trust_check``); None: all.
 

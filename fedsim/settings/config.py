@@ -200,12 +200,7 @@ class RunConfig(Settings):
 
 
 def digest_of_values(values: Mapping[str, Any]) -> str:
-    """Eight hex digits that name what TOML holds.
-
-    Example:
-        >>> digest_of_values({"seed": 1}) == digest_of_values({"seed": 2})
-        False
-    """
+    """Eight hex digits that name what TOML holds."""
     return blake2b(tomli_w.dumps(values).encode(), digest_size=4).hexdigest()
 
 
@@ -275,8 +270,7 @@ def flat_settings(
         values: as TOML has them; in Python a group may be its value.
         origin: the beginning of error messages.
         flags: whether a setting of a group may be outside of the group, by the name of its flag.
-        other_keys: other keys that are allowed there; the message on an unknown key suggests them,
-            too.
+        other_keys: other keys that are allowed, and suggested by the message on an unknown one.
         newer: whether keys that are not known, and values of other types, are kept: a newer version
             wrote them.
 
@@ -286,10 +280,6 @@ def flat_settings(
     Example:
         >>> flat_settings({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
         {'temporal': 5, 'batch_size': 8}
-        >>> flat_settings({"batch_size": 8}, "run.toml")
-        Traceback (most recent call last):
-        fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 goes in a table: write \
-batch_size = 8 below [training]
     """
     flat: dict[str, Any] = {}
     for key, value in underscored(values, origin).items():
@@ -338,12 +328,7 @@ batch_size = 8 below [training]
 
 
 def tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by the names of their flags as TOML holds them: a table per group, nothing for None.
-
-    Example:
-        >>> tables({"lr": None, "clients": 8, "temporal": 5})
-        {'temporal': 5, 'clients': {'count': 8}}
-    """
+    """Settings by flag as TOML holds them: a table per group, and nothing where one is None."""
     by_group: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
         if value is not None:
@@ -360,10 +345,6 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """The settings by their names in Python: `batch-size`, as flags have it, is `batch_size`.
 
     Raises ``PlacedError`` where a setting is given in both spellings.
-
-    Example:
-        >>> underscored({"batch-size": 8, "lr": 0.1}, "run.toml")
-        {'batch_size': 8, 'lr': 0.1}
     """
     renamed: dict[str, Any] = {}
     for key, value in values.items():
@@ -375,13 +356,9 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def from_toml(path: Path, *, trust_code: bool = False) -> RunConfig:
-    """The config in a TOML file.
+    """The config in a TOML file; ``UsageError`` names the file where it is corrupt or names code.
 
-    Args:
-        path: of the file.
-        trust_code: whether a file of code that it names, as ``task`` or ``strategy``, is executed.
-
-    Raises ``UsageError``, which names the file, where it is corrupt or names code.
+    ``trust_code``: whether a file of code that it names, as ``task`` or ``strategy``, is executed.
     """
     values = flat_settings(versions.read_versioned(path), str(path))
     if not trust_code:

@@ -54,12 +54,7 @@ def of(config: Any) -> Content:
 
 
 def name_of(strategy: str) -> str:
-    """The name of a strategy where its file does not matter.
-
-    Example:
-        >>> name_of("there/mine.py:Median(0.5)"), name_of("dsgd")
-        ('Median(0.5)', 'dsgd')
-    """
+    """The name of a strategy where its file does not matter: all that follows a ``:``."""
     return strategy.rpartition(":")[2]
 
 
@@ -91,10 +86,6 @@ def file_digests(content: Content, strategy: str = "") -> dict[str, str]:
     """The digests of a content, by descriptions in words.
 
     ``strategy``: its name in a table that has runs of several strategies.
-
-    Example:
-        >>> file_digests({"data": {"mine": "bytes 0a"}})
-        {'the data of task mine': 'bytes 0a'}
     """
     return {
         _WORDS[kind].format(strategy if strategy and kind == "strategy" else name): digest
@@ -105,12 +96,7 @@ def file_digests(content: Content, strategy: str = "") -> dict[str, str]:
 
 
 def differing(stored: Content, current: Content) -> list[str]:
-    """In what two contents differ, in words; what one of them lacks is not known.
-
-    Example:
-        >>> differing({"task": {"mine": "0a"}}, {"task": {"mine": "1b"}})
-        ['the file of task mine, or a module that it imports: 0a there, 1b here']
-    """
+    """In what two contents differ, in words; what one of them lacks is not known."""
     one, other = file_digests(stored), file_digests(current)
     return [
         f"{what}: {x} there, {other[what]} here"

@@ -188,10 +188,5 @@ def settle(owner: Any, group: str = "") -> None:
 
 
 def flag(name: str) -> str:
-    """A setting's name on the command line.
-
-    Example:
-        >>> flag("batch_size")
-        '--batch-size'
-    """
+    """A setting's name on the command line: ``--batch-size`` of ``batch_size``."""
     return "--" + name.replace("_", "-")

@@ -224,13 +224,8 @@ class SweepConfig:
 
 
 def named_delay(config: RunConfig) -> str:
-    """How long clients train in a round, in names of runs.
-
-    Example:
-        >>> named_delay(RunConfig(temporal=5)), named_delay(RunConfig(rounds=9, local_epochs=2))
-        ('n5', 'e2')
-        >>> named_delay(RunConfig(rounds=9, local_seconds="0.5s", network="4g, compute=20ms"))
-        't0.5'
+    """How long clients train in a round, in names of runs: ``n5``, ``e2`` (epochs), ``t0.5``
+    (seconds).
     """
     if config.local_seconds is not None:
         return f"t{float(config.local_seconds):g}"
@@ -241,10 +236,6 @@ def seeds_of(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
     """The seeds of a grid: so many from 0 up, or those that are listed.
 
     Raises ``UsageError`` for none, and for a list that names a seed twice.
-
-    Example:
-        >>> seeds_of(3), seeds_of((4, 8))
-        ((0, 1, 2), (4, 8))
     """
     if isinstance(seeds, tuple):
         if not seeds or len({*seeds}) < len(seeds):

@@ -51,14 +51,7 @@ def _idle(config: Settings, plan: Plan) -> bool:
 
 
 def momentum(config: Settings, plan: Plan) -> float:
-    """The largest factor by which a client's optimizer keeps its first moment; 0 without one.
-
-    Example:
-        >>> from fedsim import RunConfig
-        >>> config = RunConfig(task="digits")
-        >>> momentum(config, config.plan)
-        0.9
-    """
+    """The largest factor by which a client's optimizer keeps its first moment; 0 without one."""
     groups = optimizer_of(config, plan).param_groups
     return max(float(g.get("momentum") or g.get("betas", (0.0,))[0]) for g in groups)
 

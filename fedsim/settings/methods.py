@@ -68,10 +68,6 @@ def spelled(method: Any, flag: str) -> Any:
     """The text of a method that was given as a compressor; anything else as it is.
 
     Raises ``UsageError`` for a compressor with a part that is not in the catalogue.
-
-    Example:
-        >>> spelled(parse("sbc(0.1)"), "--method"), spelled("sbc(0.1)", "--method")
-        ('ef(per_tensor(one_sided(0.1) | mean | golomb), mask=true)', 'sbc(0.1)')
     """
     if not is_dataclass(method):
         return method
@@ -82,12 +78,7 @@ def spelled(method: Any, flag: str) -> Any:
 
 
 def corrects_momentum(compressor: Compressor) -> bool:
-    """Whether the method keeps the clients' momentum in its own memory.
-
-    Example:
-        >>> corrects_momentum(parse("dgc(0.01)")), corrects_momentum(parse("sbc(0.01)"))
-        (True, False)
-    """
+    """Whether the method keeps the clients' momentum in its own memory."""
     return _contains(compressor, DGC)
 
 
@@ -102,12 +93,7 @@ def takes_fraction(method: str) -> bool:
 
 
 def with_fraction(method: str, p: float) -> str:
-    """The text of ``method`` with ``p`` where it takes a fraction.
-
-    Example:
-        >>> with_fraction("sbc", 0.01), with_fraction("topk({p}) | float32", 0.1)
-        ('sbc(0.01)', 'topk(0.1) | float32')
-    """
+    """The text of ``method`` with ``p`` where it takes a fraction."""
     return _template(method).replace("{p}", repr(p))
 
 
@@ -118,17 +104,12 @@ def recorded(
 
     Args:
         method: as typed.
-        expansion: the text of the compressor.
+        expansion: the text of the compressor, which ``printed`` has made.
         gradient: the fraction of entries sent.
-        printed: what made the expansion.
 
     Returns:
         ``form``, the method as typed, or the name of the published method whose compressor was
         given; ``whole``, the text of its compressor at p = 1, empty where it takes no fraction.
-
-    Example:
-        >>> recorded("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)", 0.01)
-        {'form': 'sbc', 'whole': 'raw'}
     """
     form = method.strip()
     for row in CATALOGUE.values() if form == expansion else ():  # at p = 1, one without a fraction

@@ -22,8 +22,7 @@ class Listed:
 
     Attributes:
         make: the class, or where it lies (``module:Class`` in ``fedsim.settings``).
-        title: what it does.
-        source: the paper.
+        title, source: what it does, and the paper.
         example: of its text.
     """
 
@@ -43,12 +42,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Naming:
-    """How a setting names its values; all methods raise ``UsageError`` with the setting.
+    """How the setting ``flag`` names values; all methods raise ``UsageError`` with the setting.
 
-    Attributes:
-        flag: of the setting.
-        noun: what it names.
-        allowed: which texts it takes.
+    ``noun``: what it names; ``allowed``: which texts it takes.
     """
 
     flag: str

@@ -84,15 +84,8 @@ class Plan:
     def reaches(self, bits: float, joules: float = 0.0) -> bool:
         """Whether bits or joules have reached their limit, ``stop_at_bits``, ``stop_at_joules``.
 
-        Args:
-            bits: a client's, those of ``budget_of``.
-            joules: of all clients together.
-
-        Example:
-            >>> from fedsim import RunConfig
-            >>> plan = RunConfig(task="digits", stop_at_bits=16).plan
-            >>> plan.reaches(15.999999999999998), plan.reaches(15.9)  # the first: six times 8 / 3
-            (True, False)
+        ``bits`` are a client's, those of ``budget_of``; ``joules`` are of all clients together.
+        Sums may lack a rounding: six times 8 / 3 bits reach 16.
         """
         limits = (bits, self.stop_at_bits), (joules, self.stop_at_joules)
         return any(limit is not None and spent * ROUNDED >= limit for spent, limit in limits)

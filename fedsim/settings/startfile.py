@@ -18,12 +18,7 @@ _FLAG = "--weights"
 def place_with_digest(file: str) -> str:
     """The place with its digest, which is read where the text lacks one.
 
-    Raises:
-        UsageError: there is no such file, or its name does not end with .safetensors.
-
-    Example:
-        >>> place_with_digest("start.safetensors@0123456789abcdef")
-        'start.safetensors@0123456789abcdef'
+    Raises ``UsageError``: there is no such file, or its name does not end with .safetensors.
     """
     if _DIGEST.search(file):
         return file
@@ -33,20 +28,14 @@ def place_with_digest(file: str) -> str:
 
 
 def digest_in(weights: str | None) -> str | None:
-    """The digest of the file in a settled text.
-
-    Example:
-        >>> digest_in("start.safetensors@0123456789abcdef")
-        '0123456789abcdef'
-    """
+    """The digest of the file in a settled text."""
     return weights and weights[-16:]
 
 
 def file_bytes(weights: str) -> bytes:
     """What the file of a settled text holds.
 
-    Raises:
-        UsageError: it is not there, or no longer what it was.
+    Raises ``UsageError``: it is not there, or no longer what it was.
     """
     place, was = _DIGEST.sub("", weights), digest_in(weights)
     held = read_start_file(place)

@@ -135,34 +135,19 @@ def algorithm_of(strategy: "str | Algorithm") -> "Algorithm":
 
 @lru_cache
 def kind(name: str) -> "type[Algorithm]":
-    """The class of one of fedsim's.
-
-    Example:
-        >>> kind("dsgd").__name__
-        'DSGD'
-    """
+    """The class of one of fedsim's."""
     module, class_name = ALGORITHMS[name].split(":")
     cls: type[Algorithm] = vars(import_module(f"strategies.{module}"))[class_name]
     return cls
 
 
 def takes(strategy: "str | Algorithm") -> set[str]:
-    """Which of ``FLAGS`` a strategy takes.
-
-    Example:
-        >>> sorted(takes("nesterov"))
-        ['server_lr', 'weighting']
-    """
+    """Which of ``FLAGS`` a strategy takes."""
     return {f.name for f in fields(algorithm_of(strategy))} & {*FLAGS}
 
 
 def flags_of(algorithm: "Algorithm") -> dict[str, Any]:
-    """The values of an algorithm's ``FLAGS``, as they are typed.
-
-    Example:
-        >>> flags_of(algorithm_of("fedasync"))
-        {'server_lr': 0.6, 'staleness': 'polynomial(0.5)'}
-    """
+    """The values of an algorithm's ``FLAGS``, as they are typed."""
     names = {f.name for f in fields(algorithm)}
     values = {name: getattr(algorithm, name) for name in FLAGS if name in names}
     return {name: getattr(value, "text", value) for name, value in values.items()}
@@ -222,10 +207,6 @@ def is_among(text: str, names: Container[str]) -> bool:
     """Whether a strategy that a folder names is one of these (``strategies.algorithms``).
 
     A user's own is not looked up: its file may be anybody's.
-
-    Example:
-        >>> is_among("marina(weighting=samples)", ("marina", "diana"))
-        True
     """
     return ":" not in text and text.partition("(")[0].strip() in names
 

@@ -27,12 +27,7 @@ def check_trust(values: Mapping[str, Any], file: Path | str, trusted: Iterable[s
     Raises ``PlacedError``, which names the file, the setting and the flag.
 
     Example:
-        >>> check_trust({"task": "digits", "strategy": "fedavgm"}, "run.toml")
         >>> check_trust({"task": "mine.py:TASK"}, "run.toml", ["mine.py:TASK"])
-        >>> check_trust({"task": "mine.py:TASK"}, "run.toml")
-        Traceback (most recent call last):
-        fedsim.ground.errors.PlacedError: run.toml: its task is 'mine.py:TASK': a file that only \
-settings name is not executed; give --own mine.py:TASK too (in Python trust_code=True)
     """
     named = {place: setting for setting, place in named_texts(values) if ":" in place}
     allowed = origins(trusted) if named else set()
@@ -45,22 +40,12 @@ settings name is not executed; give --own mine.py:TASK too (in Python trust_code
 
 
 def named_code(values: Mapping[str, Any]) -> list[str]:
-    """The code that settings name.
-
-    Example:
-        >>> named_code({"task": "mine.py:TASK", "strategy": "dsgd"})
-        ['mine.py:TASK']
-    """
+    """The code that settings name."""
     return [place for _, place in named_texts(values) if ":" in place]
 
 
 def origins(trusted: Iterable[str]) -> set[str]:
-    """The files and modules that places name; of a folder all files in it.
-
-    Example:
-        >>> origins(["fedsim.tasks.digits:DIGITS", "digits"])
-        {'fedsim.tasks.digits'}
-    """
+    """The files and modules that places name; of a folder all files in it."""
     files = set[str]()
     for place in trusted:
         if Path(place).is_dir():

@@ -39,12 +39,7 @@ _LONGEST = 40  # characters of a value in the name of a folder
 def parse_vary(texts: Iterable[str]) -> dict[str, list[str]]:
     """The settings of ``--vary SETTING=V1,V2`` and their values as typed.
 
-    Raises:
-        UsageError: one has no value, or a setting is given twice.
-
-    Example:
-        >>> parse_vary(["lr=0.01,0.1", "partition='dirichlet(0.1)',iid"])
-        {'lr': ['0.01', '0.1'], 'partition': ['dirichlet(0.1)', 'iid']}
+    Raises ``UsageError`` where one has no value, or a setting is given twice.
     """
     values: dict[str, list[str]] = {}
     for text in texts:
@@ -68,12 +63,8 @@ def check_values(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any
         choices: a value or several by the name of a setting; a text may stand for a number.
         origin: what a message begins with.
 
-    Raises:
-        UsageError: there is no such setting, no sweep can vary it, or it does not take a value.
-
-    Example:
-        >>> check_values({"lr": ["0.1", 0.1, 1], "cohort": ["none", 2]}, "--vary")
-        {'lr': (0.1, 1.0), 'cohort': (None, 2)}
+    Raises ``UsageError``: there is no such setting, no sweep can vary it, or it does not take a
+    value.
     """
     values: dict[str, tuple[Any, ...]] = {}
     for name, several in underscored(choices, origin).items():
@@ -112,12 +103,7 @@ def _value(setting: Setting, raw: Any, origin: str) -> Any:
 
 
 def combinations(varied: Varied) -> Iterator[dict[str, Any]]:
-    """Every combination of the values, those of the last setting changing first.
-
-    Example:
-        >>> list(combinations({"lr": (0.1, 1.0), "cohort": (2,)}))
-        [{'lr': 0.1, 'cohort': 2}, {'lr': 1.0, 'cohort': 2}]
-    """
+    """Every combination of the values, those of the last setting changing first."""
     for values in product(*varied.values()):
         yield dict(zip(varied, values, strict=True))
 

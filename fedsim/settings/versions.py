@@ -39,12 +39,7 @@ _WHOLE = (("training", MASKING), ("machine", "memory_as"), ("keep", "payloads"))
 
 
 def called(version: str) -> str:
-    """A version as messages name it, with its commit.
-
-    Example:
-        >>> called("0.1.0")
-        'fedsim 0.1.0 (commit 29f117ea)'
-    """
+    """A version as messages name it, with its commit."""
     commit = COMMITS.get(version)
     return f"fedsim {version}" + (f" (commit {commit})" if commit else "")
 
@@ -75,11 +70,7 @@ def read_settings_toml(path: Path) -> dict[str, Any]:
 
 
 def meant(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What a file's values mean today.
-
-    Args:
-        values: of the TOML file.
-        path: where it is; what lies there says whether fedsim wrote it.
+    """What a file's values mean today; what lies by ``path`` says whether fedsim wrote it.
 
     Raises ``UsageError`` where its version is none.
     """
@@ -94,12 +85,7 @@ def meant(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a release; a version before it counts as the release.
-
-    Example:
-        >>> _numbers("0.2.0.dev0"), _numbers("0.10")
-        ((0, 2, 0), (0, 10))
-    """
+    """The numbers of a release; a version before it counts as the release."""
     return tuple(map(int, re.findall(r"\d+", re.split(r"[a-z]", version)[0])))
 
 
@@ -134,12 +120,7 @@ def _masked_with_ef(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def masking_words(values: Mapping[str, Any]) -> set[str]:
-    """The values of ``momentum_masking`` in a file: its own, those of its cells and the varied.
-
-    Example:
-        >>> sorted(masking_words({"vary": {"momentum-masking": ["ef", "off"]}}))
-        ['ef', 'off']
-    """
+    """The values of ``momentum_masking`` in a file: its own, those of its cells and the varied."""
     cells = values.get("cells")
     tables = [values, *(cells.values() if isinstance(cells, Mapping) else ())]
     groups = [values.get("vary"), *(t.get("training") for t in tables if isinstance(t, Mapping))]
@@ -184,12 +165,7 @@ def _stacked_by_vmap(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def former_stack(value: Any) -> str:
-    """The clients that 0.1.0 trained in one batch, as it wrote them; empty: none.
-
-    Example:
-        >>> former_stack("vmap(2)"), former_stack("2")
-        ('2', '')
-    """
+    """The clients that 0.1.0 trained in one batch, 2 of ``vmap(2)``; empty: none."""
     match = re.fullmatch(rf"{_VMAP}\((auto|[1-9][0-9]*)\)", str(value))
     return match[1] if match else ""
 

@@ -81,15 +81,6 @@ class Reports:
     Args:
         name: of the variable.
         off: its value.
-
-    Example:
-        >>> reports = Reports("FEDSIM_EXAMPLE", "true")
-        >>> reports.turn_off("a run")
-        >>> os.environ["FEDSIM_EXAMPLE"]
-        'true'
-        >>> reports.restore("a run")
-        >>> "FEDSIM_EXAMPLE" in os.environ
-        False
     """
 
     def __init__(self, name: str, off: str) -> None:
@@ -159,22 +150,12 @@ class Service(Tracker):
 
 
 def scored(row: RoundRow) -> bool:
-    """Whether a round's row has scores.
-
-    Example:
-        >>> scored({"metric": 0.5}), scored({"metric": float("nan")})
-        (True, False)
-    """
+    """Whether a round's row has scores."""
     return not isnan(row["metric"])
 
 
 def scores_of(row: RoundRow) -> dict[str, float]:
-    """The scores in a round's row, as ``finite_numbers``.
-
-    Example:
-        >>> scores_of({"round": 2, "metric": 0.5, "loss": 0.7, "score_top5": 0.9})
-        {'metric': 0.5, 'loss': 0.7, 'score_top5': 0.9}
-    """
+    """The scores in a round's row, as ``finite_numbers``."""
     names = ("metric", "loss", *CLIENT_SCORES)
     return {k: v for k, v in finite_numbers(row).items() if k in names or k.startswith(SCORE)}
 
@@ -191,11 +172,7 @@ def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def tracked_settings(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run, defaults filled in, and what is known of it before its first round.
-
-    Args:
-        description: as ``Callback.begin`` has it.
-    """
+    """The settings of a run, defaults filled in, and what is known of it before its first round."""
     plain = {name: value for name, value in description.items() if name not in NESTED}
     return description.get(TRAINED, {}) | plain
 
@@ -204,12 +181,6 @@ def run_names(folder: Path) -> dict[str, Any]:
     """The run's ``name`` and ``group``, and its name in each tracker that has it.
 
     They are written down when they are first asked for. A cell's group is its sweep's folder.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "plane" / "cells" / "n10"
-        >>> run_names(folder)["name"], run_names(folder)["group"].endswith("plane")
-        ('n10', True)
     """
     file = folder / TRACKED_FILE
     if file.exists():

@@ -23,13 +23,9 @@ PICTURES = ("*.png", "*.svg", "*.pdf")
 
 
 def verify_outputs(path: Path, allowed: Permissions) -> list[Verdict]:
-    """The verdict on the tables, the page and the cells of a folder; nothing is changed.
+    """The verdict on the tables, the page and the cells of a folder; none where it has none.
 
-    Args:
-        path: of a run, a sweep or a search.
-        allowed: what the list of cells may name.
-
-    Returns one verdict; none where the folder has none of them.
+    ``allowed``: what the list of cells may name. Nothing is changed.
     """
     verdict = Verdict("tables")
     try:
@@ -55,10 +51,6 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
     """Where ``summary.csv`` or ``summary.parquet`` differs from the runs' own summaries.
 
     Rows may be in any order, and a table may have fewer columns than a run has values.
-
-    Args:
-        path: the folder.
-        name: of the table.
     """
     file = path / name
     of_csv = name.endswith(".csv")

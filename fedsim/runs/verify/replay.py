@@ -27,8 +27,7 @@ def replay_differences(replies: Replies, server: Server, records: RunRecords) ->
 
     Args:
         replies: of a run with digests and stored messages.
-        server: of the same run, before its first round.
-        records: the server's recorder.
+        server: of the same run, before its first round; ``records``: its recorder.
     """
     recorded, grid = replies.recorded, StoredGrid(server.plan.clients, replies)
     server.open(grid)

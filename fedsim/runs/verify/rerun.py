@@ -193,10 +193,7 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
 def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> Iterator[str]:
     """The differences between rounds that were run again and the records, the first round first.
 
-    Args:
-        recorded: the run.
-        again: its rounds.
-        shares: how far numbers may be apart, and whether single bits are compared.
+    ``shares``: how far numbers may be apart, and whether single bits are compared.
     """
     (first, last), tables = again.compared(), again.same_rounds(recorded)
     one, other = by_round(tables["clients"]), by_round(again.tables["clients"])

@@ -36,10 +36,7 @@ def scoring_trainer(config: RunConfig) -> Trainer | None:
 def score_differences(recorded: RecordedRun, config: RunConfig, trainer: Trainer) -> Iterator[str]:
     """Where the model in ``model.safetensors`` scores otherwise than the last round says.
 
-    Args:
-        recorded: a run that is done.
-        config: its settings.
-        trainer: of ``scoring_trainer``.
+    The run is done; ``trainer`` is that of ``scoring_trainer``.
     """
     device = config.machine.device
     with one_thread():
@@ -61,12 +58,7 @@ def score_differences(recorded: RecordedRun, config: RunConfig, trainer: Trainer
 
 
 def settings_differences(recorded: RecordedRun, config: RunConfig) -> Iterator[str]:
-    """Where a run's summary is of other settings than its ``config.toml``.
-
-    Args:
-        recorded: the run.
-        config: of its ``config.toml``.
-    """
+    """Where a run's summary is of other settings than its ``config.toml``."""
     description = describe_run(config, None)
     done = ("iterations", "rounds", "total_sparsity")  # they are what was done
     columns = {name: x for name, x in description.items() if name not in done}

@@ -41,15 +41,7 @@ class Shares:
     bits: bool = True
 
     def of(self, column: str) -> float | None:
-        """The share by which a column may differ; None: it is not compared.
-
-        Example:
-            >>> elsewhere = Shares(numbers=0.05, bits=False)
-            >>> [Shares().of("loss"), elsewhere.of("loss"), elsewhere.of("round")]
-            [0.0, 0.05, 0.0]
-            >>> [Shares().of("seconds"), elsewhere.of("digest_up")]
-            [None, None]
-        """
+        """The share by which a column may differ; None: it is not compared."""
         if column in MEASURED or (column.endswith("seconds") and not column.startswith("sim_")):
             return None
         if column in _KEYS:
@@ -78,11 +70,6 @@ def row_differences(
         shares: how far values may be apart.
         name: says which row it is.
         where: says where the second value was found.
-
-    Example:
-        >>> a, b = pd.DataFrame({"round": [1, 2], "x": [0, 1]}), pd.DataFrame({"x": [0, 2]})
-        >>> [*row_differences(a, b, Shares(), round_words)]
-        ['round 2: x is 1, and 2 in the replay']
     """
     first: list[tuple[int, str]] = []
     for column in recorded.columns.intersection(repeated.columns, sort=False):
@@ -105,11 +92,6 @@ def shape_differences(
     """Where a table has other rows or further columns than the same one made again.
 
     Columns that it lacks are not named: an earlier version wrote fewer.
-
-    Example:
-        >>> one, other = pd.DataFrame({"round": [1], "x": [2]}), pd.DataFrame({"round": [1, 2]})
-        >>> [*shape_differences("rounds.parquet", one, other, "here")]
-        ['rounds.parquet has 1 rows, and 2 here', 'rounds.parquet has a column x, and none here']
     """
     if len(recorded) != len(repeated):
         yield f"{file} has {len(recorded)} rows, and {len(repeated)} {where}"
@@ -122,16 +104,7 @@ def value_differences(
 ) -> Iterator[str]:
     """Where values by name differ from the same made again; a name that one lacks is passed over.
 
-    Args:
-        place: what a message begins with.
-        recorded: as the folder has them; mappings in it are compared value by value.
-        repeated: the same, made again.
-        shares: how far values may be apart.
-        where: says where the second value was found.
-
-    Example:
-        >>> [*value_differences("summary.json", {"loss": 1.0}, {"loss": 2.0}, Shares(), "here")]
-        ['summary.json: loss is 1.0, and 2.0 here']
+    ``place``: what a message begins with. Mappings in ``recorded`` are compared value by value.
     """
     for name, one in recorded.items():
         if name not in repeated or (share := shares.of(name)) is None:

@@ -39,14 +39,6 @@ def folders(path: Path) -> list[Path]:
     """Every run at or below ``path``: a run, the cells of a sweep, all parts of a search.
 
     Raises ``UsageError`` where there is none.
-
-    Example:
-        >>> import tempfile
-        >>> try:
-        ...     folders(Path(tempfile.mkdtemp()))
-        ... except UsageError as error:
-        ...     print(str(error).startswith("no results in"))
-        True
     """
     below = run_folders(path)
     parts = [part for part in sorted(path.iterdir()) if kind_of(part) == "sweep"]
