@@ -7,13 +7,7 @@ and the report's tooltips are made of these declarations.
 
 from dataclasses import dataclass
 
-from fedsim.ground.columns import (
-    column,
-    columns_by_prefix,
-    columns_of,
-    names_of,
-    optional_column,
-)
+from fedsim.ground.columns import column, columns_by_prefix, columns_of, names_of, optional_column
 
 NETWORK = "with `--network`"
 CONTROLLER = "with `--controller`"
@@ -189,9 +183,7 @@ class CodingSeconds:
     )
     decode_seconds: float = column("seconds", "bytes to updates, at the server", measured=True)
     downlink_seconds: float = column(
-        "seconds",
-        "the downlink: encoding at the server and decoding at the clients",
-        measured=True,
+        "seconds", "the downlink: encoding at the server and decoding at the clients", measured=True
     )
     receive_seconds: float = column(
         "seconds", "decoding at the clients, a part of the downlink", measured=True

@@ -17,12 +17,6 @@ from fedsim.results.load import Results, load_results
 LEVEL = 0.05
 """A difference is significant if its corrected p-value is not above this."""
 
-COMPARISON_COLUMNS = (
-    "temporal", "gradient", "method", "other_method", "seeds", "failed", "other_failed",
-    "metric_name", "metric", "other_metric", "difference", "half", "p_value", "p_corrected",
-    "up_bits", "other_up_bits", "total_bits", "other_total_bits", "verdict",
-)  # fmt: skip
-
 _CELL = ["temporal", "gradient"]
 
 
@@ -133,7 +127,7 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     table["verdict"] = [
         ("first" if a else "other") if t else "" for t, a in zip(is_significant, ahead, strict=True)
     ]
-    return table[[*COMPARISON_COLUMNS]]
+    return table
 
 
 def _row(
@@ -163,10 +157,11 @@ def _row(
         "metric_name": first["metric_name"].iloc[0],
         "metric": first["metric"].mean(),
         "other_metric": other["metric"].mean(),
-        "half": interval.half,
         # The sign of what is not finite counts.
         "difference": interval.value if isfinite(interval.value) else sum(differences) / len(seeds),
+        "half": interval.half,
         "p_value": p_value(differences),
+        "p_corrected": nan,
         "up_bits": first["up_wire_bits"].mean(),
         "other_up_bits": other["up_wire_bits"].mean(),
         "total_bits": first["total_bits"].mean(),

@@ -165,7 +165,7 @@ def compare_values(
     chosen = labels[0] if reference is None else reference
     return Comparison(
         _to_reference(means, ranks, pairs, labels, chosen),
-        pairs[[*_PAIR]],
+        pairs,
         values,
         chosen,
         metric_name,
@@ -178,13 +178,6 @@ def compare_values(
         _quantile(count) * sqrt(count * (count + 1) / (6 * blocks)),
         left_out,
     )
-
-
-_PAIR = (
-    "first", "other", "difference", "half", "deviation", "p_value", "p_corrected",
-    "nemenyi_p_value", "equivalence_p_value", "equivalence_p_corrected", "better", "equivalent",
-    "blocks_needed",
-)  # fmt: skip
 
 
 def _check(values: pd.DataFrame, reference: str | None, margin: float | None, test: str) -> None:
@@ -221,8 +214,12 @@ def _pair(
         "half": interval.half,
         "deviation": deviation,
         "p_value": p_value(differences) if test == "t" else _signed_ranks(differences),
+        "p_corrected": nan,
         "nemenyi_p_value": _nemenyi(ranks[first] - ranks[other], values.shape),
         "equivalence_p_value": _equivalence(differences, margin),
+        "equivalence_p_corrected": nan,
+        "better": "",
+        "equivalent": False,
         "blocks_needed": repetitions(effect, deviation) if isfinite(effect) else None,
     }
 

@@ -32,11 +32,6 @@ COLUMNS: dict[str, type] = {spec.name: spec.kind for spec in columns_of(SummaryR
 OF_BOTH = ("ratio_wire", "up_wire_bits", "down_wire_bits")
 """From which `ratio_both` is made."""
 
-INTEGERS, FLOATS, TEXTS = (
-    [name for name, kind in COLUMNS.items() if kind is column_type]
-    for column_type in (int, float, str)
-)
-
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
 LAYER_COLUMNS = names_of(LayerRecord)
 CLIENT_KEYS = ("round", "client")
@@ -161,14 +156,15 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(list(cells))
     extra = [name for name in table.columns if name not in (*COLUMNS, *NESTED)]
     table = table.reindex(columns=[*COLUMNS, *extra])
-    for name in INTEGERS:
-        counts = pd.to_numeric(table[name]).astype("Int64")
-        table[name] = counts if counts.isna().any() else counts.astype("int64")
-    for name in FLOATS:
-        table[name] = pd.to_numeric(table[name]).astype("float64")
-    for name in TEXTS:
-        # Without this a column that is all None would be written with another type.
-        table[name] = table[name].astype("str").where(table[name].notna())
+    for name, kind in COLUMNS.items():
+        if kind is int:
+            counts = pd.to_numeric(table[name]).astype("Int64")
+            table[name] = counts if counts.isna().any() else counts.astype("int64")
+        elif kind is float:
+            table[name] = pd.to_numeric(table[name]).astype("float64")
+        elif kind is str:
+            # Without this a column that is all None would be written with another type.
+            table[name] = table[name].astype("str").where(table[name].notna())
     return table
 
 

@@ -1,5 +1,6 @@
 """The columns of ``summary.csv``, a row per run; and those of all tables, by file."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,20 +26,19 @@ _OF_ROUNDS = {spec.name: spec for spec in columns_of(RoundRecord)}
 _TASK = _OF_ROUNDS["metric"].unit
 
 
-def _of_each(name: str) -> Any:
-    spec = _OF_ROUNDS[name]
-    return column(spec.unit, f"of one client of every round: {spec.meaning}", *spec.when)
+def _made_of_rounds(words: str) -> Callable[[str], Any]:
+    """A function that declares the column of a run that has a name of a column of rounds."""
+
+    def declare(name: str) -> Any:
+        spec = _OF_ROUNDS[name]
+        return column(spec.unit, f"{words}: {spec.meaning}", *spec.when)
+
+    return declare
 
 
-def _summed(name: str) -> Any:
-    spec = _OF_ROUNDS[name]
-    return column(spec.unit, f"over all clients and rounds: {spec.meaning}", *spec.when)
-
-
-def _of_federation(name: str) -> Any:
-    """A column of rounds, of the average client."""
-    spec = _OF_ROUNDS[name]
-    return column(spec.unit, f"of the average client of the federation: {spec.meaning}", *spec.when)
+_of_each = _made_of_rounds("of one client of every round")
+_summed = _made_of_rounds("over all clients and rounds")
+_of_federation = _made_of_rounds("of the average client of the federation")
 
 
 @dataclass

@@ -42,6 +42,33 @@ _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
+class Tries:
+    """Runs whose worker was lost: each is tried again from its checkpoint, twice at most."""
+
+    def __init__(self, work: Iterable[RunSpec]) -> None:
+        self._work, self._lost, self._again = iter(work), Counter[str](), list[RunSpec]()
+
+    def next(self) -> RunSpec | None:
+        """The next run that can begin; None: there is none now."""
+        return self._again.pop() if self._again else next(self._work, None)
+
+    def goes_on(self, item: RunSpec, reason: str) -> bool:
+        """Whether a run is tried again, with a message; else it was lost every time."""
+        name = item[0]
+        self._lost[name] += 1
+        if self._lost[name] == TRIES:
+            return False
+        logging.getLogger("fedsim").warning(
+            "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
+            name,
+            reason,
+            self._lost[name] + 1,
+            TRIES,
+        )
+        self._again.append(item)
+        return True
+
+
 def run_here(
     work: Iterable[RunSpec], progress: ProgressCallback | None, ended: Ended = lambda name: None
 ) -> None:
@@ -109,7 +136,6 @@ def run_on_ray(
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     task = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
-    tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
         # on the driver's own machine: no other that is lost takes the board with it
@@ -118,12 +144,11 @@ def run_on_ray(
         on_node = NodeAffinitySchedulingStrategy(node_id, soft=False)
         board = actor.options(scheduling_strategy=on_node).remote()
         rows = board.take.remote()
-        again: list[RunSpec] = []
-        waiting = iter(work)
+        tries = Tries(work)
         running: dict[Any, RunSpec] = {}
         first = True
         while True:
-            while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
+            while len(running) < jobs and (item := tries.next()):
                 gpus = devices.gpus_per_run(item[1], jobs)
                 limit = max((n["Resources"].get("GPU", 0.0) for n in ray.nodes()), default=0.0)
                 if gpus > limit:  # Ray would wait without end
@@ -143,7 +168,7 @@ def run_on_ray(
             (ready,), _ = ray.wait([*running, rows])
             if ready == rows:
                 rows = _answered(board, rows, progress)
-            elif not _goes_on(ready, item := running.pop(ready), tries, again):
+            elif not _goes_on(ready, item := running.pop(ready), tries):
                 ended(item[0])
     finally:
         ray.shutdown()
@@ -166,7 +191,7 @@ def _answered(board: Any, rows: Any, progress: ProgressCallback | None) -> Any:
     return board.take.remote()
 
 
-def _goes_on(task: Any, item: RunSpec, tries: "Counter[str]", again: list[RunSpec]) -> bool:
+def _goes_on(task: Any, item: RunSpec, tries: Tries) -> bool:
     """Whether a run whose Ray task has ended waits for another try; takes in what it has sent.
 
     A run whose worker is gone is tried again; one that raised, or is lost every time, is recorded.
@@ -174,29 +199,21 @@ def _goes_on(task: Any, item: RunSpec, tries: "Counter[str]", again: list[RunSpe
     import ray
     from ray.exceptions import RayTaskError
 
-    name, config, folder = item
+    _, config, folder = item
+    again = False
     try:
         archive: Archive | None = ray.get(task)
         if archive is not None:
             archive.unpack(archive.home)
     except ray.exceptions.RayError as error:
-        tries[name] += 1
-        if isinstance(error, RayTaskError) or tries[name] == TRIES:
+        lost = f"Ray lost its worker ({type(error).__name__})"
+        again = not isinstance(error, RayTaskError) and tries.goes_on(item, lost)
+        if not again:
             record(config, folder, error)
-        else:
-            logging.getLogger("fedsim").warning(
-                "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
-                "of %d",
-                name,
-                type(error).__name__,
-                tries[name] + 1,
-                TRIES,
-            )
-            again.append(item)
     except OSError as error:  # the others may fit there
         record(config, folder, error)
     unmark(folder)
-    return item in again
+    return again
 
 
 def _attempt_on_ray(remote_run: RemoteRun, board: Any) -> Archive | None:

@@ -7,7 +7,6 @@ the imports of a new process take is not needed.
 import logging
 import multiprocessing
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -23,7 +22,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import cores, own_ram, ram
 from fedsim.ground.sigchld import children_waited
 from fedsim.runs import parallel
-from fedsim.runs.parallel import TRIES, Ended, ProgressCallback, RunSpec, record, run_on_ray
+from fedsim.runs.parallel import TRIES, Ended, ProgressCallback, RunSpec, Tries, record, run_on_ray
 from fedsim.runs.remoterun import Pins
 from fedsim.settings.sentconfig import SentConfig
 
@@ -98,9 +97,7 @@ def _run_forked(
 
     A run whose process was killed goes on from its checkpoint in another, twice at most.
     """
-    tries: Counter[str] = Counter()
-    again: list[RunSpec] = []
-    waiting, workers = iter(work), list[_Worker]()
+    tries, workers = Tries(work), list[_Worker]()
     limit = jobs or cores()
     try:
         while True:
@@ -109,7 +106,7 @@ def _run_forked(
                 idle = [worker for worker in workers if not worker.item]
                 if not (idle or jobs or _room(workers)):
                     break
-                if not (item := again.pop() if again else next(waiting, None)):
+                if not (item := tries.next()):
                     break
                 if not idle:
                     workers.append(_Worker())
@@ -129,18 +126,9 @@ def _run_forked(
                 except (EOFError, OSError):
                     workers.remove(worker)
                     worker.process.join()
-                    tries[name] += 1
                     code = worker.process.exitcode
                     reason = f"its process ended with {code} (a signal, if below 0)"
-                    if tries[name] < TRIES:
-                        logging.getLogger("fedsim").warning(
-                            "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
-                            name,
-                            reason,
-                            tries[name] + 1,
-                            TRIES,
-                        )
-                        again.append(worker.item)
+                    if tries.goes_on(worker.item, reason):
                         continue
                     record(config, folder, RunFailed(f"{reason}, {TRIES} times"))
                     answer = None

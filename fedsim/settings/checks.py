@@ -5,6 +5,7 @@ A message names the setting, its value and what is allowed; all raise ``UsageErr
 
 import math
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch.optim import SGD
@@ -26,6 +27,9 @@ from strategies import Relay, Setup
 from strategies.algorithms.requirements import momentum_of
 from strategies.channel.directions import directs
 
+if TYPE_CHECKING:
+    from fedsim.settings.config import RunConfig
+
 _NAMES = {
     "uplink": "method",
     "local_steps": "temporal",
@@ -39,7 +43,7 @@ _NAMES = {
 """The names of settings of a ``Setup`` here, where they differ."""
 
 
-def check_plan(config: Settings, plan: Plan) -> None:
+def check_plan(config: "RunConfig", plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
     if config.by_client:
         _local_work(config, plan)
@@ -132,7 +136,7 @@ def _on_gpu(config: Settings) -> bool:
     return config.machine.device.startswith("cuda")
 
 
-def _strategy(config: Settings, plan: Plan) -> None:
+def _strategy(config: "RunConfig", plan: Plan) -> None:
     if plan.algorithm.clock != "rounds":  # it may have a buffer that it fills
         updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
         if size is not None and size > updates:
@@ -156,7 +160,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
         )
 
 
-def _requirements(config: Settings, plan: Plan) -> None:
+def _requirements(config: "RunConfig", plan: Plan) -> None:
     """Raises ``UsageError`` for the first setting with which the algorithm does not go."""
     network = plan.network
     moves = () if config.controller is None else parse_controller(config.controller).moves
@@ -173,29 +177,21 @@ def _requirements(config: Settings, plan: Plan) -> None:
     if (wrong := plan.algorithm.unmet(setup)) is None:
         return
     name = _NAMES.get(wrong.setting, wrong.setting)
-    values = {
+    values = config.flat() | {
         "temporal": plan.temporal,
-        "local_epochs": plan.local_epochs,
         "local_seconds": plan.local_seconds,
-        "cohort": f"{plan.cohort} of {plan.clients} clients",
         "min_replies": plan.required,
-        "momentum_masking": "'on'",
+        "momentum_masking": "on",
         "task": plan.task.name,
-        "network": "not given" if network is None else repr(network.name),
-        "momentum": f"{momentum_of(optimizer_of(config, plan)):g}",
-        "lr": "not given" if config.training.lr is None else config.training.lr,
-        "proximal": config.training.proximal,
-        "downlink": repr(config.downlink),
-        "method": repr(config.method),
-        "controller": repr(config.controller),
-        "memory_as": repr(config.machine.memory_as),
-        "late": repr(config.clients.late),
-        "max_norm": config.clients.max_norm,
+        "network": network and network.name,
+        "momentum": momentum_of(optimizer_of(config, plan)),
     }
+    value = values[name]
+    shown = "not given" if value is None else repr(value) if isinstance(value, str) else value
+    if name == "cohort":
+        shown = f"{plan.cohort} of {plan.clients} clients"
     hint = f"; give {wrong.instead}" if wrong.instead else ""
-    raise UsageError(
-        f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.reason}{hint}"
-    )
+    raise UsageError(f"{flag(name)} is {shown}: strategy {plan.strategy} {wrong.reason}{hint}")
 
 
 def _memory_as(config: Settings) -> None:

@@ -151,6 +151,14 @@ class Setting:
         field = f" ({self.owner}.{self.attr})" if self.group else ""
         raise UsageError(f"{self.flag} is {shown}: give {self.rule.words}{field}")
 
+    def checked(self, value: Any, origin: str, key: str) -> Any:
+        """The value as it is stored, refused as by ``of_type`` and ``fitting``; a float as one."""
+        value = self.as_stored(value)
+        self.of_type(value, origin, key)
+        self.fitting(value)
+        is_whole = self.kind.startswith("float") and isinstance(value, int)
+        return float(value) if is_whole else value
+
     def as_stored(self, value: Any) -> Any:
         """The value as it is stored: paths become texts, and numpy's numbers become Python's."""
         if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):
@@ -180,11 +188,10 @@ def settle(owner: Any, group: str = "") -> None:
     Raises ``UsageError``, which names the setting, its value and what is allowed.
     """
     for setting in declared(type(owner), group):
-        value, attr = setting.as_stored(getattr(owner, setting.attr)), setting.attr
-        setting.of_type(value, type(owner).__name__, f"{attr} ({setting.flag})" if group else attr)
-        setting.fitting(value)
-        is_whole = setting.kind.startswith("float") and isinstance(value, int)
-        object.__setattr__(owner, setting.attr, float(value) if is_whole else value)
+        attr = setting.attr
+        key = f"{attr} ({setting.flag})" if group else attr
+        value = setting.checked(getattr(owner, attr), type(owner).__name__, key)
+        object.__setattr__(owner, attr, value)
 
 
 def flag(name: str) -> str:

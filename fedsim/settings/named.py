@@ -145,3 +145,25 @@ def shown(setting: Any) -> str:
     except (IndexError, ValueError):  # no word and no call, such as a pattern of names
         same = False
     return text if same else repr(text)
+
+
+def check_whole_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuses what is not a whole number from ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}: give a whole number from {least}")
+
+
+def check_fraction(name: str, value: Any) -> None:
+    """Refuses what does not lie in (0, 1]."""
+    if not _is_number(value) or not 0 < value <= 1:
+        raise ValueError(f"{name} is {value!r}: it lies in (0, 1]")
+
+
+def check_above_zero(name: str, value: Any) -> None:
+    """Refuses what is not a finite number above 0."""
+    if not _is_number(value) or not 0 < value < float("inf"):
+        raise ValueError(f"{name} is {value!r}: give a number above 0")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

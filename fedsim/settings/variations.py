@@ -96,10 +96,7 @@ def _value(setting: Setting, raw: Any, origin: str) -> Any:
         elif "str" not in kinds:
             with suppress(ValueError):  # told below, with what the setting takes
                 value = int(word) if kinds[0] == "int" else float(word)
-    value = setting.as_stored(value)
-    setting.of_type(value, origin, setting.name)
-    setting.fitting(value)
-    return float(value) if kinds[0] == "float" and type(value) is int else value
+    return setting.checked(value, origin, setting.name)
 
 
 def combinations(varied: Varied) -> Iterator[dict[str, Any]]:

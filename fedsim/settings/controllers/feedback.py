@@ -4,15 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import (
-    AGREEMENT,
-    Action,
-    Memory,
-    Observation,
-    check_above_zero,
-    check_fraction,
-    check_whole_number,
-)
+from fedsim.settings.controllers.base import AGREEMENT, Action, Memory, Observation
+from fedsim.settings.named import check_above_zero, check_fraction, check_whole_number
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import (
-    NETWORK,
-    Action,
-    ClientObservation,
-    Memory,
-    Observation,
-    check_above_zero,
-    check_fraction,
-    check_whole_number,
-)
+from fedsim.settings.controllers.base import NETWORK, Action, ClientObservation, Memory, Observation
+from fedsim.settings.named import check_above_zero, check_fraction, check_whole_number
 
 BITS = 16.0
 """Bits per entry that are assumed of a client's first message; later its last message says."""

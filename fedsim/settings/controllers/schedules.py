@@ -3,13 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import (
-    Action,
-    Memory,
-    Observation,
-    check_fraction,
-    check_whole_number,
-)
+from fedsim.settings.controllers.base import Action, Memory, Observation
+from fedsim.settings.named import check_fraction, check_whole_number
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedsim.settings.named import check_whole_number
 from fedsim.settings.samplers.base import (
     LOCAL_LOSS,
     SAMPLES,
@@ -44,15 +45,10 @@ class PowerOfChoice(Sampler):
     batches: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int):
-            raise ValueError(
-                f"power_of_choice: candidates is {self.candidates!r}: give a whole number"
-            )
+        check_whole_number("power_of_choice: candidates", self.candidates)
+        check_whole_number("power_of_choice: batches", self.batches, least=0)
         if not isinstance(self.stale, bool):
             raise ValueError(f"power_of_choice: stale is {self.stale!r}: give true or false")
-        is_whole = isinstance(self.batches, int) and not isinstance(self.batches, bool)
-        if not is_whole or self.batches < 0:
-            raise ValueError(f"power_of_choice: batches is {self.batches!r}: give a whole number")
         if self.stale and self.batches:
             raise ValueError(
                 f"power_of_choice: batches is {self.batches!r} and stale is true: nobody computes "

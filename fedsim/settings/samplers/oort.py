@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.settings.named import check_whole_number
 from fedsim.settings.samplers.base import (
     SAMPLES,
     SECONDS,
@@ -72,8 +73,7 @@ class Oort(Sampler):
                 raise ValueError(f"oort: {name} is {value!r}: it lies in [0, 1]")
         if isinstance(self.alpha, bool | str) or not 0 <= self.alpha < math.inf:
             raise ValueError(f"oort: alpha is {self.alpha!r}: give a number from 0")
-        if isinstance(self.window, bool) or not isinstance(self.window, int) or self.window < 1:
-            raise ValueError(f"oort: window is {self.window!r}: give a whole number from 1")
+        check_whole_number("oort: window", self.window)
 
     @property
     def needs(self) -> tuple[str, ...]:
