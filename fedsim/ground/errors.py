@@ -49,11 +49,6 @@ def with_cause(
     """The error with its round and that round's mean training loss; of ``NotFinite``, the cause.
 
     ``suspected``: what else than the data and the learning rate may be why.
-
-    Example:
-        >>> str(with_cause(NotFinite("tensor 'w' holds NaN"), 3, float("nan")))
-        "tensor 'w' holds NaN (round 3, training loss nan: the data hold NaN or infinity, or the \
-learning rate, --lr, is too high)"
     """
     usual = "the data hold NaN or infinity, or the learning rate, --lr, is too high"
     causes = f": {suspected or usual}" if isinstance(error, NotFinite) else ""
@@ -142,14 +137,7 @@ RESUMES = "the same command resumes"
 
 
 def resumed(message: str, error: BaseException) -> str:
-    """The message of a run that failed with this error; ``RESUMES`` ends it where its files did.
-
-    Example:
-        >>> resumed("Input/output error", OSError(5, "Input/output error"))
-        'Input/output error; the same command resumes'
-        >>> resumed("weight is NaN", RunFailed("weight is NaN"))
-        'weight is NaN'
-    """
+    """The message of a run that failed with this error; ``RESUMES`` ends it where its files did."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__
@@ -160,10 +148,6 @@ def without_home(text: str) -> str:
     """``text`` as results keep it: ``encodable``, and ``~`` for the user's home folder.
 
     The folder's name is often the user's.
-
-    Example:
-        >>> without_home(f"File {os.path.expanduser('~/a.py')}, line 3")
-        'File ~/a.py, line 3'
     """
     home, text = os.path.expanduser("~"), encodable(text)
     return text if len(home) < 2 else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
@@ -185,17 +169,6 @@ def names_told(kind: type[C]) -> type[C]:
     """Lets a dataclass refuse, in ``unknown``'s words, a keyword that is not a field of it.
 
     A class that has ``elsewhere(name)`` has words of its own for some names.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @names_told
-        ... @dataclass
-        ... class Point:
-        ...     height: float = 0.0
-        >>> Point(hight=2.0)
-        Traceback (most recent call last):
-        fedsim.ground.errors.UsageError: Point: unknown setting 'hight' (did you mean height?); \
-known are height
     """
     plain: Any = getattr(kind, "__init__")  # noqa: B009 - of a class that it may have from its base
     fields = list(getattr(kind, "__dataclass_fields__"))  # noqa: B009

@@ -28,17 +28,7 @@ codecs.register_error("fedsim", _replaced)
 
 @contextmanager
 def every_letter_shown() -> Iterator[None]:
-    """Inside, letters that stdout's encoding lacks are written in ASCII; else they are an error.
-
-    Example:
-        >>> from io import BytesIO
-        >>> from contextlib import redirect_stdout
-        >>> terminal = TextIOWrapper(BytesIO(), encoding="ascii")
-        >>> with redirect_stdout(terminal), every_letter_shown():
-        ...     print("9 µs – 1 é", flush=True)
-        >>> terminal.buffer.getvalue()
-        b'9 us - 1 \\\\xe9\\n'
-    """
+    """Inside, letters that stdout's encoding lacks are written in ASCII; else they are an error."""
     stream = sys.stdout
     if not isinstance(stream, TextIOWrapper) or stream.errors != "strict":
         yield

@@ -39,13 +39,8 @@ _ALIASES = {text.replace("\n", " "): (name,) for name, text in COLUMN_HEADINGS.i
 def column_of(name: str, columns: Iterable[str], metrics: Iterable[str] = ()) -> str:
     """The column that a name is of: its own, a heading's, a symbol's or the metric's.
 
-    Args:
-        name: as people type it; a hyphen or an underscore is as a blank.
-        columns: those that a frame has.
-        metrics: the names of its runs' metrics.
-
-    Returns:
-        One of ``columns``; the name itself where it is of none.
+    ``metrics``: the names of the runs' metrics. In a name a hyphen or an underscore is as a blank;
+    one that is of no column is returned itself.
 
     Example:
         >>> frame = ["temporal", "gradient", "metric", "ratio_both"]

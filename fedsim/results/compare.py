@@ -59,9 +59,8 @@ def by_folder(*paths: str | Path) -> list[Results]:
     Raises ``UsageError`` as ``load(*paths)``.
     """
     together = load_results(*paths)  # refuses what no table may hold together
-    labels = {
-        together.folders[run].resolve(): label for run, label in together.runs["label"].items()
-    }
+    items = together.runs["label"].items()
+    labels = {together.folders[run].resolve(): label for run, label in items}
     lots, label_of = [], dict[str, str]()
     for results in map(load_results, paths):
         runs = results.runs

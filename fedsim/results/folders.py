@@ -94,12 +94,7 @@ def _title(path: Path, kind: str) -> str:
 
 
 def delay_of(summary: Mapping[str, Any]) -> str:
-    """The delay of a run in words, from its summary.
-
-    Example:
-        >>> delay_of({"temporal": 5}), delay_of({"temporal": 1, "local_seconds": 0.5})
-        ('n = 5', 'T = 0.5 s')
-    """
+    """The delay of a run in words, from its summary: ``n = 5``, ``E = 2``, ``T = 0.5 s``."""
     if summary.get("local_seconds"):
         return f"T = {summary['local_seconds']:g} s"
     return f"{'E' if summary.get('local_epochs') else 'n'} = {summary['temporal']}"

@@ -37,10 +37,6 @@ def delay_symbol(frame: pd.DataFrame) -> str:
     """The symbol of the cells' delay: E if all of them train in local epochs, else n.
 
     T if all of them train for local seconds: T = 1, because a round has them once.
-
-    Example:
-        >>> delay_symbol(pd.DataFrame({"local_epochs": [1, 5]})), delay_symbol(pd.DataFrame())
-        ('E', 'n')
     """
     for column, symbol in ((EPOCHS, "E"), (LOCAL_SECONDS, "T")):
         if column in frame.columns and len(frame) and frame[column].notna().all():
@@ -98,12 +94,7 @@ def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def of_dense(variant: str) -> str:
-    """A variant without those settings that a dense reference never has.
-
-    Example:
-        >>> of_dense("strategy = majority, downlink = per_tensor(cnat), lr = 0.1")
-        'lr = 0.1'
-    """
+    """A variant without those settings that a dense reference never has."""
     parts = []
     for part in _PART.split(variant):
         name, _, value = part.partition(" = ")

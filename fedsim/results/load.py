@@ -132,18 +132,15 @@ def load_results(*paths: Path | str) -> Results:
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
     # In one folder, names distinguish runs if users gave them, or if settings are unknown.
-    labels = {
-        name: config.get("label") or "" if config else name for name, config in configs.items()
-    }
+    labels = {n: config.get("label") or "" if config else n for n, config in configs.items()}
     configs = merge.with_typed_masking(configs, cells)
     settings = merge.settings_of(configs)
     varied, differences = merge.variants(cells, settings), merge.differences_of(cells, settings)
     repeated = len(paths) > 1 or merge.repeats(cells)
     merge.check_comparable(cells, settings, folders, configs, scored=repeated)
     if repeated:
-        cells = merge.without_repeated(
-            cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
-        )
+        names = labels if len(paths) == 1 else _NONE
+        cells = merge.without_repeated(cells, folders, settings, varied, names)
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
     cells = dict(sorted(cells.items(), key=lambda item: (
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]

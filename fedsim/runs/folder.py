@@ -171,10 +171,7 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     changes = setting_differences(before, now)
     if not changes:
         return
-    differ = [
-        f"{name} {_text_of(name, a)} there, {_text_of(name, b)} here"
-        for name, (a, b) in changes.items()
-    ]
+    differ = [f"{n} {_text_of(n, a)} there, {_text_of(n, b)} here" for n, (a, b) in changes.items()]
     cure = "choose another folder"
     if versions.STACK in changes and versions.former_stack(before.machine.stack):
         cure = f"{versions.STACKED}, which goes on with it: {cure}"
@@ -207,9 +204,8 @@ def goes_on(out: Path) -> str:
 
 def is_masked_as_before(out: Path) -> bool:
     """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
-    files = [
-        file for name in ("config.toml", "sweep.toml", CELLS_FILE) if (file := out / name).exists()
-    ]
+    names = ("config.toml", "sweep.toml", CELLS_FILE)
+    files = [file for name in names if (file := out / name).exists()]
     for file in files or sorted(out.glob("cells/*/config.toml"))[:1]:
         with suppress(UsageError, ValueError):  # what cannot be read is refused where it is used
             check_file(file)

@@ -206,11 +206,8 @@ def _telemetry(name: str) -> MachinePart:
     ]
     if quiet.FLOWER_FIRST and flower not in quiet.ENVIRONMENT:
         on.append(f"Flower's (flwr was imported before fedsim, without {flower})")
-    lacking = [
-        f"{variable}=0"
-        for variable in (flower, ray)
-        if quiet.ENVIRONMENT.get(variable) in (None, "1")
-    ]
+    values = {name: quiet.ENVIRONMENT.get(name) for name in (flower, ray)}
+    lacking = [f"{name}=0" for name, value in values.items() if value in (None, "1")]
     advice = f"`export {' '.join(lacking)}` turns it off" if lacking else ""
     if on:
         return MachinePart(name, f"on: {', '.join(on)}", advice)

@@ -40,10 +40,6 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
     """Words for runs whose last round has fewer local iterations; empty where there is none.
 
     A controller of the iterations, and a number of bits or joules, end a run where they will.
-
-    Example:
-        >>> short_rounds([RunConfig(method="raw", temporal=7, iterations=20)])
-        'the last round has 6 of 7 iterations: --iterations 21 makes it whole'
     """
     plans = [
         config.plan
@@ -72,11 +68,6 @@ def reporter_of(
             line per run in a notebook; or False or None.
         rounds: run name -> its number of rounds.
         metric: the name of the metric.
-
-    Example:
-        >>> with reporter_of(False, {"n1": 2}, "accuracy") as told:
-        ...     print(told)
-        None
     """
     if callable(progress):
         yield progress
@@ -195,11 +186,8 @@ class Lines:
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         tally = self._tally
-        head = (
-            self._last
-            if len(tally.rounds) == 1
-            else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
-        )
+        counts = ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
+        head = self._last if len(tally.rounds) == 1 else counts
         text = "\n".join(line for line in (head, *self._lines.values()) if line)
         self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 

@@ -210,9 +210,8 @@ def _summary(cell: Cell, out: Path) -> dict[str, Any]:
         summary = schema.read_summary(file.parent)
     else:  # not written down: a shared disk may only be late
         summary = describe_run(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
-    plain = {
-        name: value for name, value in summary.items() if name not in (schema.METHOD_FACTS, FILES)
-    }
+    nested = (schema.METHOD_FACTS, FILES)
+    plain = {name: value for name, value in summary.items() if name not in nested}
     return dict.fromkeys(schema.COLUMNS) | plain  # a failed run has no metric, no bits
 
 
@@ -355,10 +354,9 @@ def _masked_as_before(config: SweepConfig) -> SweepConfig:
     """The grid with the masking of 0.1.0 in the place of ``auto``, but where it varies both."""
     if FORMER in config.vary.get(MASKING, ()):
         return config
-    vary = {
-        name: tuple(map(former, values)) if name == MASKING else values
-        for name, values in config.vary.items()
-    }
+    vary = {**config.vary}
+    if MASKING in vary:
+        vary[MASKING] = tuple(map(former, vary[MASKING]))
     return replace(config, base=masks.as_before(config.base), vary=vary)
 
 

@@ -169,16 +169,8 @@ def count_unapplied(
 
     Args:
         end: the server's, which knows what was applied.
-        memories: of the clients that have trained.
+        memories: of the clients that have trained, kept as ``memory_as`` says.
         clients: of the federation.
-        memory_as: how clients keep their memory (``--memory-as``).
-
-    Example:
-        >>> from compressors import sbc
-        >>> end = ServerEnd(sbc(0.5), sbc(0.5), {"w": torch.zeros(2)})
-        >>> memory = {"uplink/residual/w": torch.tensor([3.0, 4.0])}
-        >>> count_unapplied(end, {0: memory}, 10)
-        {'held': 0, 'held_norm': 0.5}
     """
     total: State = {}
     waiting, takes_back = 0, holds(end.uplink, end.weights)

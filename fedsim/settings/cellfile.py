@@ -176,15 +176,8 @@ def from_values(
 def labelled(cell: Cell) -> Cell:
     """The cell with its name as its label, where it has none: less its delay, fraction and seed.
 
-    These have columns of their own, and cells that differ in them alone have one label.
-
-    Example:
-        >>> from fedsim import RunConfig
-        >>> run = RunConfig(method="sbc", gradient=0.01, temporal=10, seed=2)
-        >>> labelled(Cell("sbc-n10-p0.01-s2", run)).config.label
-        'sbc'
-        >>> labelled(Cell("sbc-n5", run)).config.label
-        'sbc-n5'
+    These have columns of their own, and cells that differ in them alone have one label: ``sbc`` of
+    ``sbc-n10-p0.01-s2``. A number that is not the cell's stays.
     """
     config = cell.config
     if config.label is not None:

@@ -316,10 +316,8 @@ def _sampler(plan: Plan) -> None:
 
 def _controller(config: Settings, plan: Plan) -> None:
     assert config.controller is not None
-    controller, start = (
-        parse_controller(config.controller),
-        f"--controller is {config.controller!r}",
-    )
+    controller = parse_controller(config.controller)
+    start = f"--controller is {config.controller!r}"
     strategy = f"{start} and --strategy is {plan.strategy!r}"
     moves_p, moves_n = (f"{start}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock == "shards":

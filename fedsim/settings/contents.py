@@ -98,11 +98,8 @@ def file_digests(content: Content, strategy: str = "") -> dict[str, str]:
 def differing(stored: Content, current: Content) -> list[str]:
     """In what two contents differ, in words; what one of them lacks is not known."""
     one, other = file_digests(stored), file_digests(current)
-    return [
-        f"{what}: {x} there, {other[what]} here"
-        for what, x in one.items()
-        if other.get(what, x) != x
-    ]
+    pairs = [(what, x, other.get(what, x)) for what, x in one.items()]
+    return [f"{what}: {x} there, {y} here" for what, x, y in pairs if x != y]
 
 
 def recorded_content(folder: Path, table: str = CONTENT) -> dict[str, Any]:

@@ -65,9 +65,8 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
                 path = now.get((setting, digest)) if isinstance(digest, str) else None
                 if path is not None and setting in places:
                     new_places[literal_origin(places[setting])] = path
-    return {
-        old: new for old, new in new_places.items() if old != literal_origin(f"{new}{SEPARATOR}")
-    }
+    pairs = new_places.items()
+    return {old: new for old, new in pairs if old != literal_origin(f"{new}{SEPARATOR}")}
 
 
 def _places(run: RunConfig) -> dict[str, str]:

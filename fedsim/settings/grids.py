@@ -98,12 +98,7 @@ class Cell:
 
 
 def run_name(config: RunConfig) -> str:
-    """Task, method and delay of a run, as the name of its folder begins.
-
-    Example:
-        >>> run_name(RunConfig(method="topk(0.1) | float32", temporal=5))
-        'digits-topk-0.1-float32-n5'
-    """
+    """Task, method and delay of a run, as the name of its folder begins."""
     method = re.sub(r"[^\w.]+", "-", config.method).strip("-")[:40]
     return f"{config.plan.task.name}-{method}-{named_delay(config)}"
 
@@ -174,10 +169,8 @@ class SweepConfig:
                         grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
                         fraction = grid[-1].config.plan.method.gradient
                         fractions.setdefault(grid[-1].name, set()).add(fraction)
-                longest = max(
-                    (cell.config for cell in grid[first:]),
-                    key=lambda config: config.plan.iterations,
-                )
+                configs = [cell.config for cell in grid[first:]]
+                longest = max(configs, key=lambda config: config.plan.iterations)
                 references.append(Cell.reference(longest, chosen))
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
@@ -353,16 +346,11 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     method = str(spelled(chosen.get("method", others.get("method", "sbc")), "--method"))
     gradient = _numbers(others.pop("gradient", []), origin, "gradient")
     epochs = others.pop("local_epochs", None)
-    if epochs is not None and "temporal" in others:
-        raise PlacedError(
-            f"{origin}: local_epochs is {epochs!r} and temporal is {others['temporal']!r}: give one"
-        )
     seconds = others.get("local_seconds", vary.get("local_seconds"))
-    for name, value in (("local_epochs", epochs), ("temporal", others.get("temporal"))):
-        if None not in (seconds, value):
-            raise PlacedError(
-                f"{origin}: local_seconds is {seconds!r} and {name} is {value!r}: give one"
-            )
+    works = {"local_seconds": seconds, "local_epochs": epochs, "temporal": others.get("temporal")}
+    typed = [f"{name} is {value!r}" for name, value in works.items() if value is not None]
+    if len(typed) > 1:
+        raise PlacedError(f"{origin}: {' and '.join(typed)}: give one")
     epochs = () if epochs is None else _whole_numbers(epochs, origin, "local_epochs")
     temporal = _whole_numbers(others.pop("temporal", [_TYPED]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}

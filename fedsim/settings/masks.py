@@ -90,12 +90,6 @@ def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
     """The share of the momentum's horizon that masking forgets per iteration: p / (n (1 - beta)).
 
     0 where nothing is masked, or p or n is not known.
-
-    Example:
-        >>> from fedsim import RunConfig
-        >>> config = RunConfig(task="digits", method="sbc(0.1)", temporal=5)
-        >>> round(momentum_share_forgotten(config, config.plan), 6)
-        0.2
     """
     p = plan.method.gradient
     if not plan.masks or p == 1 or config.controller is not None or config.training.stateless:
@@ -107,14 +101,7 @@ def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
 
 
 def much_forgotten(configs: Iterable[Settings], plans: Iterable[Plan]) -> str:
-    """Words for runs whose masking forgets much; empty where there is none.
-
-    Example:
-        >>> from fedsim import RunConfig
-        >>> config = RunConfig(task="digits", method="sbc(0.1)", temporal=1)
-        >>> much_forgotten([config], [config.plan]).partition(" = ")[0]
-        'the momentum masking of sbc forgets u'
-    """
+    """Words for runs whose masking forgets much; empty where there is none."""
     pairs = [*zip(configs, plans, strict=True)]
     shares = [(momentum_share_forgotten(*pair), pair[0].method) for pair in pairs]
     above = [pair for pair in shares if pair[0] > MUCH and not isclose(pair[0], MUCH)]

@@ -239,12 +239,6 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
     """The strategy of a method's dense reference, with n = 1 and ``raw``: the same, else the mean.
 
     Strategies of codes take no ``raw``, and others need more local iterations than 1.
-
-    Example:
-        >>> of_reference("majority"), of_reference("fedadam")
-        ('dsgd', 'fedadam')
-        >>> of_reference("marina(weighting=samples)")
-        'dsgd(weighting=samples)'
     """
     algorithm = algorithm_of(strategy)
     if not algorithm.adds_codes and least_steps(strategy) == 1:

@@ -161,12 +161,7 @@ def scores_of(row: RoundRow) -> dict[str, float]:
 
 
 def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers among values.
-
-    Example:
-        >>> finite_numbers({"round": 1, "metric": float("nan"), "last": True, "digest_up": "ab"})
-        {'round': 1.0}
-    """
+    """The finite numbers among values."""
     plain = {k: float(v) for k, v in values.items() if type(v) in (int, float)}
     return {name: value for name, value in plain.items() if isfinite(value)}
 

@@ -93,12 +93,7 @@ def _heading(text: str) -> str:
 
 
 def line_differences(name: str, text: str, expected: str) -> Iterator[str]:
-    """The first line in which a text is another one than the same made again.
-
-    Example:
-        >>> [*line_differences("a.tex", "1\\n2", "1\\n3")]
-        ["a.tex: line 2 is '2', and '3' by the runs"]
-    """
+    """The first line in which a text is another one than the same made again."""
     one, other = text.splitlines(), expected.splitlines()
     for number, (line, right) in enumerate(zip(one, other, strict=False), 1):
         if line != right:
@@ -123,14 +118,7 @@ def page_differences(verdict: Verdict, path: Path) -> None:
 
 
 def section_differences(text: str, expected: str) -> Iterator[str]:
-    """The first section in which a page is another one than the same made again.
-
-    Example:
-        >>> one = '<h2 id="summary">1</h2></section>'
-        >>> [*section_differences(one, one.replace("1", "2"))]
-        ['report.html: its section summary is not what the runs give; `fedsim report` writes it \
-again']
-    """
+    """The first section in which a page is another one than the same made again."""
     if text == expected:
         return
     one, other = (part.split("</section>") for part in (text, expected))

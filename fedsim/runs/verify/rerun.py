@@ -197,9 +197,8 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
     """
     (first, last), tables = again.compared(), again.same_rounds(recorded)
     one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
-    models = dict(
-        zip(again.tables["rounds"]["round"], again.tables["rounds"][DIGEST_MODEL], strict=True)
-    )
+    rounds = again.tables["rounds"]
+    models = dict(zip(rounds["round"], rounds[DIGEST_MODEL], strict=True))
     for number in range(first, last + 1) if shares.bits else ():
         yield from client_differences(number, one.get(number, []), other.get(number, []))
         if models[number] != (expected := recorded.digests.get(number, "")):
@@ -265,9 +264,8 @@ def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:
 def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
     """The keys of each round's rows (client, message), and their digests."""
     rows_by_round: dict[int, list[dict[str, Any]]] = {}
-    names = [
-        name for name in ("round", "client", "message", DIGEST_UP, DIGEST_DOWN) if name in table
-    ]
+    keys = ("round", "client", "message", DIGEST_UP, DIGEST_DOWN)
+    names = [name for name in keys if name in table]
     for row in table[names].to_dict("records"):
         rows_by_round.setdefault(int(row["round"]), []).append(row)
     return rows_by_round

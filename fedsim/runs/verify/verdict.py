@@ -46,13 +46,6 @@ class Verdict:
 
 
 def digest_difference(place: str, recorded: str, computed: str) -> str:
-    """Words for two digests that are not the same; an empty one is of nothing.
-
-    Example:
-        >>> digest_difference("round 7, client 3: payload", "1a2b77", "3c4d99")
-        'round 7, client 3: payload differs: 1a2b… recorded, 3c4d… found'
-        >>> digest_difference("round 7, client 3: payload", "", "3c4d99")
-        'round 7, client 3: payload differs: none recorded, 3c4d… found'
-    """
+    """Words for two digests that are not the same; an empty one is of nothing."""
     one, other = (f"{digest[:4]}…" if digest else "none" for digest in (recorded, computed))
     return f"{place} differs: {one} recorded, {other} found"

@@ -69,9 +69,7 @@ def own_controllers() -> dict[str, ListedController]:
     return {name: row for name, row in CONTROLLERS.items() if _OURS.get(name) is not row}
 
 
-_NAMING = Naming(
-    "--controller", "controller", "a name and settings, as in 'warmup(20, first=0.25)'"
-)
+_NAMING = Naming("--controller", "controller", "a name and settings, as 'warmup(20, first=0.25)'")
 
 
 def parse_controller(written: str) -> Controller:
