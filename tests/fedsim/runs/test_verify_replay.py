@@ -150,7 +150,7 @@ def test_a_changed_row_that_no_sum_knows_is_found(table: str, column: str, tmp_p
     [
         ({}, "rows are not compared with the replay: "),
         (LATE, "not replayed: "),
-        (HEALTHY["dsgd"], "rows are not compared with the replay: "),
+        (HEALTHY["dsgd"], "not replayed: "),
         (QUICK["fedbuff, late ones count"], "not replayed: "),
         (QUICK["a controller"], "not replayed: "),
         (QUICK["sharded"], "not replayed: "),
