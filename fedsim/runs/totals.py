@@ -169,7 +169,7 @@ def count_unapplied(
 
     Args:
         end: the server's, which knows what was applied.
-        memories: of the clients that have trained, kept as ``memory_as`` says.
+        memories: of the clients that have trained, in the form of ``memory_as``.
         clients: of the federation.
     """
     total: State = {}

@@ -4,8 +4,9 @@ A message names the setting, its value and what is allowed; all raise ``UsageErr
 """
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import torch
 from torch.optim import SGD
@@ -14,7 +15,8 @@ from compressors import Compressor, Raw
 from compressors.whole.growth import always_grows
 from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
-from fedsim.network.spec import ALLREDUCE
+from fedsim.network.edges import EdgeTree
+from fedsim.network.spec import ALLREDUCE, NetworkSpec
 from fedsim.settings.controllers import parse_controller
 from fedsim.settings.declarations import flag
 from fedsim.settings.fields import SETTINGS, Settings
@@ -26,9 +28,6 @@ from fedsim.tasks.data import partition as partitions
 from strategies import Relay, Setup
 from strategies.algorithms.requirements import momentum_of
 from strategies.channel.directions import directs
-
-if TYPE_CHECKING:
-    from fedsim.settings.config import RunConfig
 
 _NAMES = {
     "uplink": "method",
@@ -43,111 +42,256 @@ _NAMES = {
 """The names of settings of a ``Setup`` here, where they differ."""
 
 
-def check_plan(config: "RunConfig", plan: Plan) -> None:
+@dataclass(frozen=True)
+class _Run:
+    """A run whose settings are checked, defaults filled in."""
+
+    config: Settings
+    plan: Plan
+
+    @property
+    def network(self) -> NetworkSpec | None:
+        return self.plan.network
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a clock that is the same on every machine."""
+        return self.network is not None and not self.network.depends
+
+    @property
+    def tree(self) -> EdgeTree | None:
+        return None if self.network is None else self.network.tree
+
+    @property
+    def relays(self) -> bool:
+        return isinstance(self.plan.downlink, Relay)
+
+    @property
+    def allreduce(self) -> bool:
+        return self.network is not None and self.network.topology == "allreduce"
+
+    @property
+    def corrects(self) -> bool:
+        return corrects_momentum(self.plan.method.compressor)
+
+    @property
+    def clock(self) -> str:
+        return self.plan.algorithm.clock
+
+    @cached_property
+    def moves(self) -> Collection[str]:
+        """Which of n and p a controller moves."""
+        controller = self.config.controller
+        return () if controller is None else parse_controller(controller).moves
+
+    @cached_property
+    def needs_links(self) -> bool:
+        controller = self.config.controller
+        return controller is not None and "network" in parse_controller(controller).needs
+
+    def asks(self, *needs: str) -> bool:
+        """Whether the sampler needs one of these."""
+        return bool({*needs} & {*self.plan.draws.needs})
+
+    def shown(self, name: str) -> str:
+        """A setting with its value, as a message has it: ``--late is 'count'``."""
+        config, plan = self.config, self.plan
+        if name == "tree" and self.tree is not None:
+            return f"--network has {self.tree.groups} edge servers (topology=tree)"
+        if name == "allreduce":
+            return "--network has topology=allreduce"
+        if name in ("moves n", "moves p"):
+            return f"{self.shown('controller')}, which {name},"
+        if name == "work":
+            name = "local_seconds" if config.local_epochs is None else "local_epochs"
+        if name in _FIRST_OF:
+            name = next(n for n in _FIRST_OF[name] if getattr(config.clients, n) is not None)
+        values = config.flat() | {
+            "local_seconds": plan.local_seconds,
+            "iterations": config.iterations or plan.iterations,
+            "downlink": "raw" if isinstance(plan.downlink, Raw) else config.downlink,
+            "clients": plan.clients,
+            "ask": plan.ask,
+            "min_replies": plan.required or plan.min_replies,
+            "momentum_masking": "on",
+            "task": plan.task.name,
+            "strategy": plan.strategy,
+            "sampler": plan.sampler,
+            "network": self.network and self.network.name,
+            "momentum": momentum_of(optimizer_of(config, plan)),
+            "weighting": getattr(plan.algorithm, "weighting", None),
+        }
+        value = values[name]
+        if name == "cohort":
+            return f"--cohort is {plan.cohort} of {plan.clients} clients"
+        text = f"{value:g}" if isinstance(value, float) else repr(value)
+        return f"{flag(name)} is {'not given' if value is None else text}"
+
+
+_FIRST_OF = {
+    "by time": ("ask", "deadline", "availability"),
+    "waits": ("deadline", "ask"),
+    "a part": ("cohort", "min_replies", "ask", "deadline", "dropout", "availability"),
+}
+"""Settings of clients of which a message names the first that is given."""
+
+_Refusal = tuple[Callable[[_Run], object], str, str, str]
+
+_COUNTS: tuple[_Refusal, ...] = (
+    (lambda r: r.config.local_epochs is not None and r.plan.local_seconds is not None,
+     "local_epochs", "local_seconds", "give one of them"),
+    (lambda r: r.plan.local_seconds is not None and not (r.network and r.network.computes),
+     "local_seconds", "network", "the local iterations of a client follow from its compute time; "
+     "give --network a time above 0 or a rate, such as '4g, compute=20ms'"),
+    (lambda r: r.config.by_client and r.config.iterations is not None,
+     "work", "iterations", "clients then do unlike numbers of iterations; give --rounds"),
+    (lambda r: r.config.by_client and r.config.rounds is None,
+     "work", "rounds", "give how many rounds the run has"),
+    (lambda r: r.config.by_client and r.config.temporal != SETTINGS["temporal"].default,
+     "work", "temporal", "give one of them"),
+    (lambda r: r.config.rounds is not None and r.config.iterations is not None,
+     "rounds", "iterations", "give one of them; a round has --temporal local iterations"),
+    (lambda r: r.plan.temporal > r.plan.iterations,
+     "temporal", "iterations", "a round has at most the local iterations of the run"),
+    (lambda r: r.plan.cohort > r.plan.clients,
+     "cohort", "clients", "it is a part of the clients"),
+    (lambda r: r.plan.ask < r.plan.cohort, "ask", "cohort", "at least the cohort is asked"),
+    (lambda r: r.plan.ask > r.plan.clients, "ask", "clients", "at most all clients are asked"),
+    (lambda r: r.config.clients.catch_up and isinstance(r.plan.downlink, Raw),
+     "catch_up", "downlink", "the model is then as small as one update; give a --downlink that "
+     "compresses, such as 'sbc(0.05)', or relay"),
+    (lambda r: r.plan.rules.by_the_clock and not r.timed,
+     "by time", "network", "it goes by simulated time; give --network a time per iteration, such "
+     "as '4g, compute=20ms', and no coding"),
+    (lambda r: r.plan.min_replies > r.plan.cohort,
+     "min_replies", "cohort", "a round has no more replies than that"),
+)  # fmt: skip
+"""When two settings do not go together, which they are (``_Run.shown``), and why."""
+
+_PAIRS: tuple[_Refusal, ...] = (
+    (lambda r: r.asks(LINKS, SECONDS) and not r.timed,
+     "sampler", "network", "it goes by links or simulated time; give --network a time per "
+     "iteration, such as '4g, compute=20ms', and no coding"),
+    (lambda r: r.asks(TRAIN_LOSS, LOCAL_LOSS) and r.clock == "shards",
+     "sampler", "strategy", "its workers are the servers, and nobody reports a loss; give "
+     "uniform, weighted(samples) or link(fastest)"),
+    (lambda r: r.asks(SAMPLES, TRAIN_LOSS, LOCAL_LOSS) and r.plan.algorithm.epsilon(1) is not None,
+     "sampler", "strategy", "whom the sampler draws tells of the clients' data, and has no noise; "
+     "give uniform or link(fastest)"),
+    (lambda r: r.asks(LOCAL_LOSS) and r.clock != "rounds",
+     "sampler", "strategy", "it does not wait: the sampler asks for losses before a round"),
+    (lambda r: r.relays and getattr(r.plan.algorithm, "weighting", None) == "nova",
+     "downlink", "weighting", "clients are not told how many local iterations the others did; "
+     "give uniform or samples"),
+    (lambda r: r.relays and not r.plan.algorithm.averages,
+     "downlink", "strategy", "every client makes the model of the others' messages itself: their "
+     "mean, as of dsgd"),
+    (lambda r: r.relays and r.config.controller,
+     "downlink", "controller", "clients are not told at which fraction the others encoded; leave "
+     "one of the two out"),
+    (lambda r: r.allreduce and not isinstance(r.plan.method.compressor, Raw),
+     "allreduce", "method", ALLREDUCE),
+    (lambda r: r.allreduce and not isinstance(r.plan.downlink, Raw),
+     "allreduce", "downlink", ALLREDUCE),
+    (lambda r: r.allreduce and not r.plan.algorithm.averages, "allreduce", "strategy", ALLREDUCE),
+    (lambda r: r.allreduce and r.config.controller, "allreduce", "controller", ALLREDUCE),
+    (lambda r: r.allreduce and not (r.plan.clients == r.plan.cohort == r.plan.required
+                                    and r.plan.rules.plain),
+     "allreduce", "a part", ALLREDUCE),
+    (lambda r: r.tree and r.tree.groups > r.plan.clients,
+     "tree", "clients", "groups is at most the number of clients"),
+    (lambda r: r.tree and not r.plan.algorithm.averages,
+     "tree", "strategy", "edge servers send the mean of their clients' updates; give --strategy "
+     "dsgd, with --weighting uniform or samples"),
+    (lambda r: r.tree and r.relays,
+     "tree", "downlink", "clients would need each other's messages; give raw or a method"),
+    (lambda r: r.tree and r.config.controller,
+     "tree", "controller", "what it orders and reads is not counted on the way to edge servers; "
+     "leave one of the two out"),
+    (lambda r: r.tree and r.plan.rules.late,
+     "tree", "waits", "an edge server waits for all of its clients; leave one of the two out"),
+    (lambda r: r.tree and r.asks(SAMPLES, LOCAL_LOSS),
+     "tree", "sampler", "what it asks clients for is not counted on the way to edge servers; give "
+     "a sampler such as uniform or link(fastest)"),
+    (lambda r: r.config.stop_at_joules is not None and not (r.network and r.network.spends),
+     "stop_at_joules", "network", "nothing takes energy; give the network energy_up, energy_down "
+     "or energy_compute, such as '4g, energy_up=1uJ/bit'"),
+    (lambda r: r.network and r.network.spends and r.clock == "shards",
+     "network", "strategy", "what workers send each other has no energy; give another strategy"),
+    (lambda r: r.network and r.network.overlap and not r.plan.algorithm.steps_ahead,
+     "network", "strategy", "with overlap=on its clients would need the server's model before "
+     "they train; give a strategy with a delay, such as diloco(tau=1)"),
+    (lambda r: r.corrects and r.config.by_client,
+     "method", "work", "it corrects momentum step by step; give --temporal 1"),
+    (lambda r: r.corrects and r.plan.temporal != 1,
+     "method", "temporal", "it corrects momentum step by step; give --temporal 1"),
+    (lambda r: r.config.controller and r.clock == "shards",
+     "controller", "strategy", "its workers are the servers: nobody orders what they do"),
+    (lambda r: "p" in r.moves and not takes_fraction(r.config.method),
+     "moves p", "method", "it has no place for a fraction; write {p} where it belongs, such as "
+     "'topk({p}) | float32 | golomb'"),
+    (lambda r: "n" in r.moves and r.config.by_client,
+     "moves n", "work", "both say how long clients train; leave one of the two out"),
+    (lambda r: "n" in r.moves and r.config.rounds is not None,
+     "moves n", "rounds", "give --iterations"),
+    (lambda r: "n" in r.moves and r.corrects, "moves n", "method", "the method has n = 1"),
+    (lambda r: r.config.controller and r.config.clients.late == "count" and r.clock == "rounds",
+     "controller", "late", "an update of an earlier round would be read with another n and p; "
+     "give --late hold or drop"),
+    (lambda r: r.needs_links and r.network is None,
+     "controller", "network", "it needs the clients' links: give --network"),
+    (lambda r: r.config.controller and r.network and r.network.depends,
+     "controller", "network", "a controller needs times that are the same in every run; give the "
+     "network a compute time, such as compute=20ms"),
+    (lambda r: r.config.training.precision == "tf32" and not _on_gpu(r.config),
+     "precision", "device", "only a GPU has TF32; give --device cuda, or --precision float32 or "
+     "bfloat16"),
+)  # fmt: skip
+"""The same, after what methods and strategies ask of each other."""
+
+
+def check_plan(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
-    if config.by_client:
-        _local_work(config, plan)
-    if config.rounds is not None and config.iterations is not None:
-        raise UsageError(
-            f"--rounds is {config.rounds} and --iterations is {config.iterations}: give one of "
-            f"them; a round has --temporal ({plan.temporal}) local iterations"
-        )
-    if plan.temporal > plan.iterations:
-        raise UsageError(
-            f"--temporal is {plan.temporal}: a round has at most --iterations "
-            f"({plan.iterations}) local iterations"
-        )
-    if plan.cohort > plan.clients:
-        raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
-    if not plan.cohort <= plan.ask <= plan.clients:
-        raise UsageError(
-            f"--ask is {plan.ask}: it lies between the cohort ({plan.cohort}) and the number of "
-            f"clients ({plan.clients})"
-        )
-    if config.clients.catch_up and isinstance(plan.downlink, Raw):
-        raise UsageError(
-            "--catch-up is given and --downlink is raw: the model is then as small as one update; "
-            "give a --downlink that compresses, such as 'sbc(0.05)', or relay"
-        )
-    # Decisions by simulated time need a clock that is the same on every machine.
-    if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
-        names = ("ask", "deadline", "availability")
-        name, value = next((n, v) for n in names if (v := getattr(config.clients, n)))
-        raise UsageError(
-            f"{flag(name)} is {value}: it goes by simulated time; give --network a time per "
-            "iteration, such as '4g, compute=20ms', and no coding"
-        )
+    run = _Run(config, plan)
+    _refuse(run, _COUNTS)
     if plan.network is not None and plan.network.trace is not None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks
     if plan.rules.availability is not None and plan.rules.availability.trace is not None:
         plan.rules.availability.trace.of(plan.clients)
-    if plan.min_replies > plan.cohort:
-        raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
-    _strategy(config, plan)
-    _sampler(plan)
+    _strategy(run)
+    if cause := plan.draws.refusal(plan.ask, plan.clients, run.clock == "rounds"):
+        raise UsageError(f"{run.shown('sampler')}: it {cause}")
     _memory_as(config)
-    _collective(config, plan)
-    _tree(config, plan)
-    _energy(config, plan)
-    _overlap(plan)
+    _refuse(run, _PAIRS)
+    if run.tree is not None:
+        _edge_method(run.tree.method, run.shown("tree"), plan.method.compressor)
     _momentum(config, plan)
-    if config.controller is not None:
-        _controller(config, plan)
     partitions.check_partition(plan.partition)
-    if config.training.precision == "tf32" and not _on_gpu(config):
-        raise UsageError(
-            f"--precision is 'tf32' and --device is {config.machine.device!r}: only a GPU "
-            "has TF32; give --device cuda, or --precision float32 or bfloat16"
-        )
 
 
-def _work_of_each(config: Settings) -> str:
-    """The setting by which clients do unlike numbers of local iterations; empty: there is none."""
-    if config.local_epochs is not None:
-        return f"--local-epochs is {config.local_epochs}"
-    if config.local_seconds is not None:
-        return f"--local-seconds is {float(config.local_seconds):g}"
-    return ""
-
-
-def _local_work(config: Settings, plan: Plan) -> None:
-    """Refuses what says otherwise how long a client trains, and seconds without a compute time."""
-    start, typed = _work_of_each(config), SETTINGS["temporal"].default
-    if config.local_epochs is not None and plan.local_seconds is not None:
-        raise UsageError(f"{start} and --local-seconds is {plan.local_seconds:g}: give one of them")
-    if plan.local_seconds is not None and (plan.network is None or not plan.network.computes):
-        label = "not given" if plan.network is None else repr(plan.network.name)
-        raise UsageError(
-            f"{start} and --network is {label}: the local iterations of a client follow from its "
-            "compute time; give --network a time above 0 or a rate, such as '4g, compute=20ms'"
-        )
-    if config.iterations is not None:
-        raise UsageError(
-            f"{start} and --iterations is {config.iterations}: clients then do unlike numbers of "
-            "iterations; give --rounds in its place"
-        )
-    if config.rounds is None:
-        raise UsageError(f"{start}: it takes --rounds, how many rounds the run has")
-    if config.temporal != typed:
-        raise UsageError(f"{start} and --temporal is {config.temporal}: give one of them")
+def _refuse(run: _Run, refusals: tuple[_Refusal, ...]) -> None:
+    for is_wrong, one, other, reason in refusals:
+        if is_wrong(run):
+            raise UsageError(f"{run.shown(one)} and {run.shown(other)}: {reason}")
 
 
 def _on_gpu(config: Settings) -> bool:
     return config.machine.device.startswith("cuda")
 
 
-def _strategy(config: "RunConfig", plan: Plan) -> None:
-    if plan.algorithm.clock != "rounds":  # it may have a buffer that it fills
-        updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
-        if size is not None and size > updates:
-            raise UsageError(
-                f"--buffer-size is {size}: the run has {updates} updates, with which the model "
-                "would never move"
-            )
+def _strategy(run: _Run) -> None:
+    """Refuses a method, a downlink or a buffer that the strategy does not go with."""
+    config, plan = run.config, run.plan
+    size, updates = getattr(plan.algorithm, "buffer_size", None), plan.rounds * plan.cohort
+    if run.clock != "rounds" and size is not None and size > updates:
+        raise UsageError(
+            f"--buffer-size is {size}: the run has {updates} updates, with which the model would "
+            "never move"
+        )
+    _requirements(run)
     # Methods whose messages one strategy alone reads: neither goes without the other.
-    uplink, needs = plan.method.compressor, plan.algorithm.needs_method
-    _requirements(config, plan)
-    if (other := needs_server(uplink)) != needs:
+    needs = plan.algorithm.needs_method
+    if (other := needs_server(plan.method.compressor)) != needs:
         raise UsageError(
             f"--method is {config.method!r}: the messages of {other} are read by --strategy "
             f"{other} alone"
@@ -160,15 +304,14 @@ def _strategy(config: "RunConfig", plan: Plan) -> None:
         )
 
 
-def _requirements(config: "RunConfig", plan: Plan) -> None:
+def _requirements(run: _Run) -> None:
     """Raises ``UsageError`` for the first setting with which the algorithm does not go."""
-    network = plan.network
-    moves = () if config.controller is None else parse_controller(config.controller).moves
+    config, plan, network = run.config, run.plan, run.network
     setup = Setup(
         plan.method.compressor, plan.downlink, plan.clients, plan.cohort, plan.required,
         config.clients.late, plan.temporal, plan.masks, corrects_momentum(plan.method.compressor),
         partial(optimizer_of, config, plan), config.training.proximal,
-        config.machine.memory_as == EXACT, tuple(moves),
+        config.machine.memory_as == EXACT, tuple(run.moves),
         simulated=network is not None and not network.depends,
         server_links=network is not None and min(network.server_up, network.server_down) < math.inf,
         local_epochs=plan.local_epochs, local_seconds=plan.local_seconds,
@@ -177,21 +320,8 @@ def _requirements(config: "RunConfig", plan: Plan) -> None:
     if (wrong := plan.algorithm.unmet(setup)) is None:
         return
     name = _NAMES.get(wrong.setting, wrong.setting)
-    values = config.flat() | {
-        "temporal": plan.temporal,
-        "local_seconds": plan.local_seconds,
-        "min_replies": plan.required,
-        "momentum_masking": "on",
-        "task": plan.task.name,
-        "network": network and network.name,
-        "momentum": momentum_of(optimizer_of(config, plan)),
-    }
-    value = values[name]
-    shown = "not given" if value is None else repr(value) if isinstance(value, str) else value
-    if name == "cohort":
-        shown = f"{plan.cohort} of {plan.clients} clients"
     hint = f"; give {wrong.instead}" if wrong.instead else ""
-    raise UsageError(f"{flag(name)} is {shown}: strategy {plan.strategy} {wrong.reason}{hint}")
+    raise UsageError(f"{run.shown(name)}: strategy {plan.strategy} {wrong.reason}{hint}")
 
 
 def _memory_as(config: Settings) -> None:
@@ -211,143 +341,6 @@ def _memory_as(config: Settings) -> None:
         )
     if cause := always_grows(method, around=""):
         raise UsageError(f"{start}: {cause}")
-
-
-def _collective(config: Settings, plan: Plan) -> None:
-    """Refuses what relayed messages and a ring allreduce do not go with.
-
-    With the one clients make the uplinks' mean themselves and no more, the other adds up floats.
-    """
-    if isinstance(plan.downlink, Relay):
-        start = f"--downlink is {Relay.codec_id!r}"
-        if getattr(plan.algorithm, "weighting", None) == "nova":
-            raise UsageError(
-                f"{start} and --weighting is 'nova': clients are not told how many local "
-                "iterations the others did; give uniform or samples"
-            )
-        if not plan.algorithm.averages:
-            raise UsageError(
-                f"{start} and --strategy is {plan.strategy!r}: every client makes the model of the "
-                "others' messages itself: their mean, as of dsgd"
-            )
-        if config.controller:
-            raise UsageError(
-                f"{start} and --controller is {config.controller!r}: clients are not told at which "
-                "fraction the others encoded; leave one of the two out"
-            )
-    if plan.network is not None and plan.network.topology == "allreduce":
-        start = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
-        if not isinstance(plan.method.compressor, Raw):
-            raise UsageError(start.format(f"--method is {config.method!r}"))
-        if not isinstance(plan.downlink, Raw):
-            raise UsageError(start.format(f"--downlink is {config.downlink!r}"))
-        if not plan.algorithm.averages:
-            raise UsageError(start.format(f"--strategy is {plan.strategy!r}"))
-        if config.controller is not None:
-            raise UsageError(start.format(f"--controller is {config.controller!r}"))
-        if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
-            names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
-            values = ((n, getattr(config.clients, n)) for n in names)
-            name, value = next((n, v) for n, v in values if v is not None)
-            raise UsageError(start.format(f"{flag(name)} is {value}"))
-
-
-def _overlap(plan: Plan) -> None:
-    """Refuses messages that travel during local steps where these steps need the messages."""
-    network = plan.network
-    if network is not None and network.overlap and plan.algorithm.steps_ahead == 0:
-        raise UsageError(
-            f"--network is {network.name!r}, which has overlap=on, and --strategy is "
-            f"{plan.strategy!r}: its clients need the server's model before they train; give a "
-            "strategy with a delay, such as diloco(tau=1)"
-        )
-
-
-def _energy(config: Settings, plan: Plan) -> None:
-    """Refuses a limit without energy, and energy with what has none yet."""
-    network = plan.network
-    if config.stop_at_joules is not None and (network is None or not network.spends):
-        label = "not given" if network is None else repr(network.name)
-        raise UsageError(
-            f"--stop-at-joules is {float(config.stop_at_joules):g} and --network is {label}: "
-            "nothing takes energy; give the network energy_up, energy_down or energy_compute, such "
-            "as '4g, energy_up=1uJ/bit'"
-        )
-    if network is None or not network.spends:
-        return
-    start = f"--network is {network.name!r}, which has energy, and"
-    if plan.algorithm.clock == "shards":
-        raise UsageError(
-            f"{start} --strategy is {plan.strategy!r}: what workers send each other has no energy; "
-            "give another strategy"
-        )
-
-
-def _sampler(plan: Plan) -> None:
-    """Refuses a sampler that needs what the run does not have."""
-    sampler, start = plan.draws, f"--sampler is {plan.sampler!r}"
-    timed = plan.network is not None and not plan.network.depends
-    if {LINKS, SECONDS} & {*sampler.needs} and not timed:
-        label = "not given" if plan.network is None else repr(plan.network.name)
-        raise UsageError(
-            f"{start} and --network is {label}: it goes by links or simulated time; give --network "
-            "a time per iteration, such as '4g, compute=20ms', and no coding"
-        )
-    if {TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs} and plan.algorithm.clock == "shards":
-        raise UsageError(
-            f"{start} and --strategy is {plan.strategy!r}, whose workers are the servers: nobody "
-            "reports a loss; give uniform, weighted(samples) or link(fastest)"
-        )
-    of_data = {SAMPLES, TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs}
-    if of_data and plan.algorithm.epsilon(1) is not None:
-        raise UsageError(
-            f"{start} and --strategy is {plan.strategy!r}: whom the sampler draws tells of the "
-            "clients' data, and has no noise; give uniform or link(fastest)"
-        )
-    waits = plan.algorithm.clock == "rounds"
-    if cause := sampler.refusal(plan.ask, plan.clients, waits):
-        raise UsageError(f"{start}: it {cause}")
-    if LOCAL_LOSS in sampler.needs and not waits:
-        raise UsageError(
-            f"{start} and --strategy is {plan.strategy!r}, which does not wait: the sampler asks "
-            "clients for their losses before a round"
-        )
-
-
-def _controller(config: Settings, plan: Plan) -> None:
-    assert config.controller is not None
-    controller = parse_controller(config.controller)
-    start = f"--controller is {config.controller!r}"
-    strategy = f"{start} and --strategy is {plan.strategy!r}"
-    moves_p, moves_n = (f"{start}, which moves {x}, and" for x in "pn")
-    if plan.algorithm.clock == "shards":
-        raise UsageError(f"{strategy}, whose workers are the servers: nobody orders what they do")
-    if "p" in controller.moves and not takes_fraction(config.method):
-        raise UsageError(
-            f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
-            "where it belongs, such as 'topk({p}) | float32 | golomb'"
-        )
-    if "n" in controller.moves and config.by_client:
-        raise UsageError(
-            f"{moves_n} {_work_of_each(config)}: both say how long clients train; leave one of the "
-            "two out"
-        )
-    if "n" in controller.moves and config.rounds is not None:
-        raise UsageError(f"{moves_n} --rounds is {config.rounds}: give --iterations")
-    if "n" in controller.moves and corrects_momentum(plan.method.compressor):
-        raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
-    if config.clients.late == "count" and plan.algorithm.clock == "rounds":
-        raise UsageError(
-            f"{start} and --late is 'count': an update of an earlier round would be read with "
-            "another n and p; give --late hold or drop"
-        )
-    if plan.network is None and "network" in controller.needs:
-        raise UsageError(f"{start}, which needs the clients' links: give --network")
-    if plan.network is not None and plan.network.depends:
-        raise UsageError(
-            f"{start} and --network is {str(config.network)!r}: a controller needs times that "
-            "are the same in every run; give the network a compute time, such as compute=20ms"
-        )
 
 
 def _momentum(config: Settings, plan: Plan) -> None:
@@ -375,59 +368,6 @@ def _momentum(config: Settings, plan: Plan) -> None:
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"
         )
-    if corrected and config.by_client:
-        raise UsageError(
-            f"--method is {name}, which corrects momentum step by step, and "
-            f"{_work_of_each(config)}: give --temporal 1"
-        )
-    if corrected and plan.temporal != 1:
-        raise UsageError(
-            f"--method is {name}, which corrects momentum step by step: give --temporal 1, "
-            f"not {plan.temporal}"
-        )
-
-
-def _tree(config: Settings, plan: Plan) -> None:
-    """Refuses what edge servers do not go with.
-
-    An edge server averages the updates of a round, and sends the mean when the last of its clients
-    has answered. So it takes rounds that wait, and a strategy that makes the mean.
-
-    Raises ``UsageError``, which names the setting and its value.
-    """
-    tree = None if plan.network is None else plan.network.tree
-    if tree is None:
-        return
-    start = f"--network has {tree.groups} edge servers (topology=tree)"
-    if tree.groups > plan.clients:
-        raise UsageError(f"{start}: groups is at most the number of clients, {plan.clients}")
-    if not plan.algorithm.averages:
-        raise UsageError(
-            f"{start} and --strategy is {plan.strategy!r}: edge servers send the mean of their "
-            "clients' updates; give --strategy dsgd, with --weighting uniform or samples"
-        )
-    if isinstance(plan.downlink, Relay):
-        raise UsageError(
-            f"{start} and --downlink is {config.downlink!r}: clients would need each other's "
-            "messages; give raw or a method"
-        )
-    if config.controller is not None:
-        raise UsageError(
-            f"{start} and --controller is {config.controller!r}: what it orders and reads is not "
-            "counted on the way to edge servers; leave one of the two out"
-        )
-    if plan.rules.late:
-        name = "deadline" if plan.rules.deadline is not None else "ask"
-        raise UsageError(
-            f"{start} and {flag(name)} is {getattr(config.clients, name)}: an edge server waits "
-            "for all of its clients; leave one of the two out"
-        )
-    if {SAMPLES, LOCAL_LOSS} & {*plan.draws.needs}:
-        raise UsageError(
-            f"{start} and --sampler is {plan.sampler!r}: what it asks clients for is not counted "
-            "on the way to edge servers; give a sampler such as uniform or link(fastest)"
-        )
-    _edge_method(tree.method, start, plan.method.compressor)
 
 
 def _edge_method(text: str, start: str, uplink: Compressor) -> None:

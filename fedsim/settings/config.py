@@ -107,13 +107,6 @@ class RunConfig(Settings):
         update = flat_settings(settings, "RunConfig.but", flags=True)
         return run_from_flat(over(self.flat(), update))
 
-    def flat(self) -> dict[str, Any]:
-        """Every setting by the name of its flag, as it was given."""
-        return {
-            name: getattr(getattr(self, setting.group) if setting.group else self, setting.attr)
-            for name, setting in SETTINGS.items()
-        }
-
     @property
     def plan(self) -> "Plan":
         """The settings with every default filled in."""

@@ -161,6 +161,13 @@ class Settings:
         """Whether clients do unlike numbers of local iterations, in place of ``temporal``."""
         return self.local_epochs is not None or self.local_seconds is not None
 
+    def flat(self) -> dict[str, Any]:
+        """Every setting by the name of its flag, as it was given."""
+        return {
+            name: getattr(getattr(self, setting.group) if setting.group else self, setting.attr)
+            for name, setting in SETTINGS.items()
+        }
+
     def __post_init__(self) -> None:
         settle(self)
         for name, kind in GROUPS.items():
