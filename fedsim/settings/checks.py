@@ -20,7 +20,7 @@ from fedsim.network.spec import ALLREDUCE, NetworkSpec
 from fedsim.settings.controllers import parse_controller
 from fedsim.settings.declarations import flag
 from fedsim.settings.fields import SETTINGS, Settings
-from fedsim.settings.groups import EXACT, NEAREST
+from fedsim.settings.groups import EXACT, NEAREST, Machine
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
@@ -73,6 +73,15 @@ class _Run:
     @property
     def corrects(self) -> bool:
         return corrects_momentum(self.plan.method.compressor)
+
+    @property
+    def machine(self) -> Machine:
+        return self.config.machine
+
+    @property
+    def stacks(self) -> bool:
+        """Whether several clients are to be trained together."""
+        return str(self.machine.stack).isdecimal() and self.machine.stack != "1"
 
     @property
     def clock(self) -> str:
@@ -134,6 +143,9 @@ _FIRST_OF = {
     "a part": ("cohort", "min_replies", "ask", "deadline", "dropout", "availability"),
 }
 """Settings of clients of which a message names the first that is given."""
+
+_AT_NODES = "it goes with --engine local or ray: with flower what clients keep lies at their nodes"
+_ALONE = "clients train together with --engine local and --workers 1; others get single messages"
 
 _Refusal = tuple[Callable[[_Run], object], str, str, str]
 
@@ -246,6 +258,18 @@ _PAIRS: tuple[_Refusal, ...] = (
     (lambda r: r.config.training.precision == "tf32" and not _on_gpu(r.config),
      "precision", "device", "only a GPU has TF32; give --device cuda, or --precision float32 or "
      "bfloat16"),
+    (lambda r: r.machine.gpus_per_client is not None and r.machine.device != "cuda",
+     "gpus_per_client", "device", "it goes with cuda, because Ray assigns the GPU"),
+    (lambda r: r.machine.gpus_per_run is not None and r.machine.device != "cuda",
+     "gpus_per_run", "device", "it goes with cuda, because Ray assigns the GPU"),
+    (lambda r: r.machine.gpus_per_client is not None and r.machine.engine == "local",
+     "gpus_per_client", "engine", "it goes with --engine ray or flower"),
+    (lambda r: r.machine.memory is not None and r.machine.engine == "flower",
+     "memory", "engine", _AT_NODES),
+    (lambda r: r.machine.memory_as != EXACT and r.machine.engine == "flower",
+     "memory_as", "engine", _AT_NODES),
+    (lambda r: r.stacks and r.machine.engine != "local", "stack", "engine", _ALONE),
+    (lambda r: r.stacks and r.machine.workers > 1, "stack", "workers", _ALONE),
 )  # fmt: skip
 """The same, after what methods and strategies ask of each other."""
 

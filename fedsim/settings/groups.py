@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedsim.ground.errors import UsageError, names_told
+from fedsim.ground.errors import names_told
 from fedsim.settings.declarations import ABOVE_ZERO, Rule, one_of, setting, settle, some_of
 from fedsim.settings.versions import former_stack
 from fedsim.tasks.tasklist import PARTITIONS
@@ -22,6 +22,12 @@ UNIFORM = "uniform"
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """What ``--track`` takes; ``fedsim.runs.trackers`` holds a file for each."""
+
+
+_GPUS = Rule(
+    lambda x: 0 < x <= 1 or (1 < x < float("inf") and x == int(x)),
+    "a share above 0, or a whole number",
+)
 
 
 def _is_stack(text: str) -> bool:
@@ -261,7 +267,7 @@ class Evaluation:
 class Machine:
     """Where a run computes, and how many clients train at once.
 
-    Raises ``UsageError`` for a value that is not allowed, and for what no machine could be asked.
+    Raises ``UsageError`` for a value that is not allowed.
 
     Example:
         >>> Machine(workers=2).engine
@@ -294,13 +300,13 @@ class Machine:
         None,
         "GPUs per client of engines ray and flower; default with cuda: one for all workers",
         result=False,
-        rule=ABOVE_ZERO,
+        rule=_GPUS,
     )
     gpus_per_run: float | None = setting(
         None,
         "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
         result=False,
-        rule=ABOVE_ZERO,
+        rule=_GPUS,
     )
     memory: float | str | None = setting(
         None,
@@ -326,34 +332,6 @@ class Machine:
 
     def __post_init__(self) -> None:
         settle(self, "machine")
-        for flag, share in (
-            ("--gpus-per-client", self.gpus_per_client),
-            ("--gpus-per-run", self.gpus_per_run),
-        ):
-            if share is not None and share > 1 and share != int(share):
-                raise UsageError(f"{flag} is {share}: above 1 it is a whole number")
-            if share is not None and self.device != "cuda":
-                raise UsageError(
-                    f"{flag} is {share} and --device is {self.device!r}: it goes with cuda, for "
-                    "Ray assigns the GPU"
-                )
-        if self.gpus_per_client is not None and self.engine == "local":
-            raise UsageError(
-                f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine ray or flower"
-            )
-        for flag, value in (("--memory", self.memory), ("--memory-as", self.memory_as)):
-            if value not in (None, EXACT) and self.engine == "flower":
-                raise UsageError(
-                    f"{flag} is {value}: it goes with --engine local or ray, because with flower "
-                    "what clients keep lies at their nodes"
-                )
-        together = str(self.stack).isdecimal() and self.stack != "1"
-        if together and (self.engine != "local" or self.workers > 1):
-            raise UsageError(
-                f"--stack is {self.stack}, --engine {self.engine} and --workers {self.workers}: "
-                "clients train together with --engine local and --workers 1, because other workers "
-                "are handed one message at a time"
-            )
 
     @property
     def source(self) -> tuple[str | None, bool]:

@@ -70,7 +70,7 @@ def read_settings_toml(path: Path) -> dict[str, Any]:
 
 
 def meant(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What a file's values mean today; what lies by ``path`` says whether fedsim wrote it.
+    """What a file's values mean today, by its version; without one, by the files next to ``path``.
 
     Raises ``UsageError`` where its version is none.
     """

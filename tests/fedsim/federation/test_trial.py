@@ -159,14 +159,6 @@ def test_a_gpu_s_clients_train_together_after_a_trial(
     assert runs[0] == runs[1]  # runs of the same steps are tried once
 
 
-@pytest.mark.parametrize(("engine", "workers"), [("ray", 1), ("local", 2)])
-def test_other_workers_are_handed_one_message_at_a_time(engine: str, workers: int) -> None:
-    with pytest.raises(
-        UsageError, match=f"--stack is 2, --engine {engine} and --workers {workers}"
-    ):
-        RunConfig(machine=Machine(engine=engine, workers=workers, stack="2"))
-
-
 def test_how_many_clients_train_together_is_no_part_of_a_run_s_name() -> None:
     plain, other = RunConfig(), RunConfig(machine=Machine(stack="4"))
     assert plain.identity() == other.identity() and plain.digest == other.digest
