@@ -26,10 +26,10 @@ from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN_CODER, point_text
 from fedsim.search.page import SearchResult
-from fedsim.search.picture import chart
+from fedsim.search.picture import draw_trials
 from fedsim.search.search import search
 from fedsim.settings.grids import Cell
-from fedsim.show.plot.paper import drawn, save
+from fedsim.show.plot.paper import save, without_rc
 
 DOCS = Path(__file__).parent
 PLANE = DOCS.parent / "experiments" / "sbc-matrix" / "results" / "digits" / "matrix.csv"
@@ -145,7 +145,8 @@ def picture(out: Path = DOCS / "search-digits.png") -> None:
     """Draws the figure of the page into ``out``, from what is committed of the search."""
     trials, ranked = pd.read_csv(DOCS / "search-trials.csv"), finalists()
     goal = Goal(True, "accuracy", budget=BUDGET)
-    save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), out)
+    with without_rc():
+        save(draw_trials(trials, ranked, ranked[0], goal, "digits"), out)
     if out == DOCS / "search-digits.png":
         from make_gallery import small  # which lies beside this file
 

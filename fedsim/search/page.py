@@ -4,21 +4,14 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
-import optuna
 import pandas as pd
-from optuna.visualization.matplotlib import plot_param_importances
 
-from fedsim.search import record, tables
+from fedsim.search import picture, record, tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import point_text
-from fedsim.search.picture import chart
-from fedsim.search.study import quiet
 from fedsim.show import markup
-from fedsim.show.plot.paper import png, whole_of
-from fedsim.show.report.figures import charted
+from fedsim.show.plot.paper import png
 from fedsim.show.report.page import document
 
 _SHARES = (
@@ -91,17 +84,25 @@ def search_page(result: SearchResult, facts: dict[str, str]) -> str:
     answer = answer if first is None else _answer(first, goal, result.again)
     left = result.left.items()
     items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left]
-    drawn = chart(frame, result.finalists, first, goal, facts["task"])
+    shown = ""
+    if frame["metric"].notna().any():
+        axes = picture.draw_trials(frame, result.finalists, first, goal, facts["task"])
+        shown = markup.picture(png(axes), f"trials: {title}") + _note(picture.TRIALS)
     table, ranked = result.html_tables()
     importance = _note(result.too_few)
     if not result.too_few:
         studies = record.explained(frame, goal)
-        importance = _note(_SHARES) + "".join(map(_importance, studies, studies.values()))
+        importance = _note(_SHARES) + "".join(
+            markup.picture(
+                png(picture.draw_importance(name, study)), f"importance of each setting for {name}"
+            )
+            for name, study in studies.items()
+        )
     trials = tables.for_page(tables.trials_table(frame, goal), "Every trial")
     sections = [
         ("methods", "Methods", table + _note(tables.METHODS_CAPTION)),
         ("finalists", "Finalists", ranked + _note(tables.CAPTION) if result.finalists else ""),
-        *([charted("trials", "Trials", drawn)] if frame["metric"].notna().any() else []),
+        ("trials", "Trials", shown),
         ("importance", "What mattered", importance),
         ("table", "Every trial", trials),
         ("left", "Methods left out", f"<ul>{''.join(items)}</ul>" if items else ""),
@@ -112,19 +113,6 @@ def search_page(result: SearchResult, facts: dict[str, str]) -> str:
 
 def _note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'
-
-
-def _importance(name: str, study: optuna.Study) -> str:
-    with quiet(), matplotlib.rc_context():  # Optuna sets a style
-        axes = plot_param_importances(study, evaluator=record.evaluator(), target_name=name)
-        axes.set(xlabel=f"importance for {name}", ylabel="")
-        axes.set_title("", loc="left")
-        if legend := axes.get_legend():
-            legend.remove()
-        whole_of(axes).set_layout_engine("constrained")
-        shown = markup.picture(png(axes), f"importance of each setting for {name}")
-    plt.close(whole_of(axes))
-    return shown
 
 
 def _answer(winner: Finalist, goal: Goal, again: str) -> str:

@@ -1,62 +1,58 @@
-"""The figure of a search: every trial's metric over its bits, the front, the finalists.
-
-Optuna's ``plot_pareto_front`` leaves out the trials that ended early and the methods' names, and
-its ``plot_optimization_history`` leaves out the bits; neither has the finalists' intervals.
-"""
+"""The figures of a search, which Optuna draws: the front of the trials, and what mattered."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
+import optuna
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, NullFormatter
+from optuna.visualization import matplotlib as pictures
 
 from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.methods import point_text, short
-from fedsim.show.chart import GREY, Axis, Chart, Marks
-from fedsim.show.curves import front
-from fedsim.show.figures import front_of, limit_of
-from fedsim.show.style import Look, label, method_looks
+from fedsim.search.methods import point_text
+from fedsim.search.record import evaluator
+from fedsim.search.study import quiet
+from fedsim.show.plot.paper import whole_of
+from fedsim.show.style import label
 
-_TRIALS = (
-    "A mark per trial, hollow where the trial was ended early; scores on the validation part of "
-    "the training samples. The line joins the trials that no other beats in both bits and metric. "
-    "Stars are finalists on held-out samples, which no trial saw: the mean over fresh seeds with "
-    "its 95 % interval; the black one won."
+TRIALS = (
+    "Drawn by Optuna: a mark per trial, pale where the trial was ended early; scores on the "
+    "validation part of the training samples. No other trial beats those of the front in both bits "
+    "and metric. Stars are finalists on held-out samples, which no trial saw: the mean over fresh "
+    "seeds with its 95 % interval; the black one won."
 )
-_STAR = 7
 _BITS = {
     "up": "bits that a client has sent (wire)",
     "total": "bits that a client has sent and received (wire)",
 }
-NAMED = 9
-"""Methods with a colour and a line in the legend of their own."""
+_NAMES = {
+    "Infeasible Trial": "trial that was ended early",
+    "Feasible Trial": "trial, validation samples",
+    "Trial": "trial, validation samples",
+    "Best Trial": "front of the trials",
+}
+"""Optuna's words in the legend, and ours."""
+
+_NAME: Any = {
+    "xytext": (-5, 5), "textcoords": "offset points", "ha": "right", "fontsize": 8, "color": "C3",
+    "rotation": -20, "rotation_mode": "anchor",
+}  # fmt: skip
 
 
-def best_so_far(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
-    """The rows of a table of trials that no other beats in both bits and metric, by bits."""
-    return front(frame.dropna(subset=["bits", "metric"]), "bits", "metric", goal.higher)
-
-
-def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", limit: int = NAMED) -> list[str]:
-    """The methods with a colour: ``first``, those of the front, then those of the best trials."""
-    rows = frame.dropna(subset=["bits", "metric"])
-    ranked = rows.assign(loss=rows["metric"].map(goal.worse)).sort_values("loss")
-    names = [first, *best_so_far(frame, goal)["method"][::-1], *ranked["method"]]
-    return [name for name in dict.fromkeys(map(str, names)) if name in {*rows["method"]}][:limit]
-
-
-def chart(
+def draw_trials(
     frame: pd.DataFrame,
     finalists: Sequence[Finalist],
     winner: Finalist | None,
     goal: Goal,
     task: str,
-) -> Chart:
-    """A mark per trial in its method's colour, hollow where the trial was ended early.
-
-    Of many methods those of the front and of the best trials have colours, the others are grey.
+) -> Axes:
+    """Every trial's metric over its bits; names of methods next to the front.
 
     Args:
         frame: the trials (``fedsim.search.record.trials``).
@@ -66,84 +62,77 @@ def chart(
         task: its name.
     """
     rows = frame.dropna(subset=["bits", "metric"])
-    named = coloured(frame, goal, "" if winner is None else short(winner.params["method"]))
-    others = rows[~rows["method"].isin(named)]
-    looks = method_looks({name: name == "raw" for name in rows["method"].unique() if name in named})
-    marks = [_trials(rows[rows["method"] == name], looks[name], name, goal) for name in named]
-    if len(others):
-        name = f"{others['method'].nunique()} other methods"
-        marks.insert(
-            0, replace(_trials(others, Look("#bbbbbb", 0, 0), name, goal), direct_label=False)
-        )
-    best = best_so_far(frame, goal)
-    if len(best):
-        marks.append(front_of(best["bits"], best["metric"], "front of the trials"))
-    stars = [(k, f) for k, f in enumerate(finalists, start=1) if f.held.metric().count]
-    others_first = [pair for pair in stars if pair[1] is not winner][::-1]
-    won = [pair for pair in stars if pair[1] is winner]
-    marks += [_stars(others_first, "#999999", "finalist", goal)] if others_first else []
-    marks += [_stars(won, "#000000", "winner", goal)] if won else []  # the last lies on top
-    ends = {"trial, validation samples": [False], "trial that was ended early": [True]}
-    marks += [
-        Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
-        for name, hollow in ends.items()
-    ]
+    study = _study(rows, goal)
+    names = [_BITS[goal.budget_of], f"{label(goal.name)} (stars: held-out samples)"]
+    axes = _drawn(pictures.plot_pareto_front, study, target_names=names)
+    for marks in axes.collections:
+        marks.set_label(_NAMES[str(marks.get_label())])
+    before = ""
+    for trial in sorted(study.best_trials, key=lambda t: t.values[0]):
+        if (method := trial.user_attrs["method"]) != before:
+            axes.annotate(method, trial.values, **_NAME)
+        before = method
+    for final in finalists:
+        if (metric := final.held.metric()).count:
+            won, interval = final is winner, np.nan_to_num(metric.half)
+            look: Any = {"color": "black" if won else "#999999", "markeredgecolor": "black"}
+            name = f"{'winner' if won else 'finalist'}, held-out samples"
+            look["label"] = "" if name in names else name
+            names.append(name)
+            bars = axes.errorbar(final.held.bits(), metric.value, interval, fmt="*", **look)
+            bars.lines[0].set(markersize=11, zorder=3 + won)
     if goal.budget is not None:
-        marks.append(limit_of(f"budget {units.round_bits(goal.budget)}"))
-    if goal.target is not None:
-        marks.append(limit_of(f"target {goal.target:g}"))
-    title = f"{task}: {goal.words()}"
-    if winner is not None:
-        title += f"\nfound: {point_text(winner.params)}"
-    return Chart(
-        title=title,
-        caption=_TRIALS,
-        x=Axis(_BITS[goal.budget_of], "bits"),
-        y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name),
-        marks=marks,
-        at_x=goal.budget,
-        at_y=goal.target,
-    )
-
-
-def _stars(finalists: Sequence[tuple[int, Finalist]], colour: str, name: str, goal: Goal) -> Marks:
-    """Held-out means of finalists and their intervals; each with its rank."""
-    means = [final.held.metric() for _, final in finalists]
-    y, half = np.array([m.value for m in means]), np.nan_to_num([m.half for m in means])
-    texts = [
-        f"finalist {rank}: {short(final.params['method'])}\nheld-out {goal.name} "
-        f"{units.score(final.held.metric().value, goal.name)} at {units.bits(final.held.bits())}"
-        for rank, final in finalists
-    ]
-    return Marks(
-        x=[final.held.bits() for _, final in finalists],
-        y=y,
-        kind="points",
-        size=9,
-        low=y - half,
-        high=y + half,
-        look=Look(colour, 0, _STAR),
-        name=f"{name}, held-out samples",
-        direct_label=False,
-        texts=texts,
-    )
-
-
-def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
-    texts = []
-    for row in rows.to_dict("records"):
-        score = units.score(row["metric"], goal.name)
-        texts.append(
-            f"trial {row['trial']}: {point_text(row)}\n{goal.name} {score} at "
-            f"{units.bits(row['bits'])}\n{row['why']}"
+        axes.axvline(
+            goal.budget, color="#777777", ls=":", label=f"budget {units.round_bits(goal.budget)}"
         )
-    return Marks(
-        x=rows["bits"].to_numpy(),
-        y=rows["metric"].to_numpy(),
-        kind="points",
-        look=look,
-        size=6,
-        name=name,
-        texts=texts,
-        hollow=list(rows["state"] != "complete"),
-    )
+    if goal.target is not None:
+        axes.axhline(goal.target, color="#777777", ls=":", label=f"target {goal.target:g}")
+    axes.margins(y=0.12)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(EngFormatter(unit="bit"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    winning = "" if winner is None else f"\nfound: {point_text(winner.params)}"
+    axes.set_title(f"{task}: {goal.words()}{winning}", loc="left", fontsize=11)
+    figure = whole_of(axes)
+    figure.set_size_inches(9.6, 5.2)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    return axes
+
+
+def draw_importance(name: str, study: optuna.Study) -> Axes:
+    """How much each setting matters for a value, of a study of ``record.explained``."""
+    axes = _drawn(pictures.plot_param_importances, study, evaluator=evaluator(), target_name=name)
+    axes.set(xlabel=f"importance for {name}", ylabel="")
+    return axes
+
+
+def _drawn(plot: Any, study: optuna.Study, **options: Any) -> Axes:
+    """One of Optuna's plots, which sets a style and leaves its figure to pyplot."""
+    with quiet(), matplotlib.rc_context():
+        axes: Axes = plot(study, **options)
+    axes.set_title("")
+    axes.set_title("", loc="left")
+    if legend := axes.get_legend():
+        legend.remove()
+    plt.close(whole_of(axes))
+    whole_of(axes).set_layout_engine("constrained")
+    return axes
+
+
+def _study(rows: pd.DataFrame, goal: Goal) -> optuna.Study:
+    """The trials with bits and metric as values; those ended early are not on its front."""
+    with quiet():
+        study = optuna.create_study(
+            directions=["minimize", "maximize" if goal.higher else "minimize"]
+        )
+        study.add_trials(
+            [
+                optuna.create_trial(
+                    values=[row["bits"], row["metric"]],
+                    user_attrs={"method": row["method"]},
+                    constraints={"ended early": float(row["state"] != "complete")},
+                )
+                for row in rows.to_dict("records")
+            ]
+        )
+    return study

@@ -21,7 +21,7 @@ from fedsim.search.finals import Finalist, Finals, winner
 from fedsim.search.goal import SATURATED, Goal
 from fedsim.search.methods import select_methods
 from fedsim.search.page import SearchResult, search_page
-from fedsim.search.picture import chart
+from fedsim.search.picture import draw_trials
 from fedsim.search.space import Sizes, Space, fitting
 from fedsim.search.study import Study, journal
 from fedsim.settings import trust_check
@@ -29,7 +29,7 @@ from fedsim.settings.config import SETTINGS, RunConfig, tables
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
 from fedsim.settings.versions import read_settings_toml, stamped
-from fedsim.show.plot.paper import drawn, save, without_rc
+from fedsim.show.plot.paper import save, without_rc
 
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _ALWAYS = ("task", "method", "temporal", "seed")  # in best.toml
@@ -209,7 +209,7 @@ def _written(
     with without_rc():
         write_text(out / "report.html", search_page(result, facts))
         if frame["metric"].notna().any():
-            save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
+            save(draw_trials(frame, ranked, first, goal, facts["task"]), out / "search.png")
     return result
 
 

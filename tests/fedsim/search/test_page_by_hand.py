@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from fedsim.search import tables
 from fedsim.search.goal import Goal
 from fedsim.search.page import SearchResult, search_page
-from fedsim.search.picture import chart
+from fedsim.search.picture import draw_trials
 from fedsim.search.record import finalists
 from fedsim.search.search import rerun
 from tests.support.madesearch import POINT, finalist
@@ -54,33 +54,34 @@ def result(**parts: Any) -> SearchResult:
     return replace(made, **parts)
 
 
-def test_the_winner_lies_on_top_in_black() -> None:
-    made = chart(ROWS, RANKED, RANKED[0], GOAL, "digits")
-    stars = [marks for marks in made.marks if "finalist" in "".join(marks.texts)]
-    assert [marks.look.colour for marks in stars] == ["#999999", "#000000"]
-    assert [marks.name for marks in stars] == [
-        "finalist, held-out samples",
-        "winner, held-out samples",
-    ]
-    assert not any(marks.direct_label for marks in stars)
-    assert made.title.splitlines()[1] == "found: sbc, n = 4, p = 0.1, lr = 0.02"
-    assert [marks.name for marks in made.marks[:2]] == ["sbc", "stc"]  # the winner's method first
-    assert made.x.title == "bits that a client has sent (wire)" and made.x.scale == "bits"
-    assert (made.at_x, made.at_y) == (1000.0, None)
+def shown(winner: Any, goal: Goal = GOAL) -> dict[str, Any]:
+    """The marks of the picture by their names in the legend, and its other texts."""
+    axes = draw_trials(ROWS, RANKED, winner, goal, "digits")
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    return handles | {
+        "title": axes.get_title(loc="left"),
+        "texts": [t.get_text() for t in axes.texts],
+    }
+
+
+def test_the_picture_has_the_winner_in_black_and_the_front_of_complete_trials() -> None:
+    """Of three trials two ended by themselves, and both are on the front of bits and accuracy."""
+    marks = shown(RANKED[0])
+    assert marks["winner, held-out samples"].lines[0].get_color() == "black"
+    assert "finalist, held-out samples" in marks and "budget 1 kbit" in marks
+    assert marks["front of the trials"].get_offsets().tolist() == [[20, 0.5], [30, 0.7]]
+    assert marks["trial that was ended early"].get_offsets().tolist() == [[10, 0.4]]
+    assert marks["texts"] == ["sbc", "stc"]
+    assert marks["title"].splitlines()[1] == "found: sbc, n = 4, p = 0.1, lr = 0.02"
+    assert "winner, held-out samples" not in shown(None)
 
 
 def test_the_front_is_that_of_the_goal() -> None:
-    (front,) = [m for m in chart(ROWS, [], None, GOAL, "t").marks if "front" in m.name]
-    assert list(front.x) == [10, 20, 30]
-    (front,) = [
-        m for m in chart(ROWS, [], None, Goal(False, "loss"), "t").marks if "front" in m.name
-    ]
-    assert list(front.x) == [10]
-
-
-def test_trials_that_were_ended_early_are_hollow() -> None:
-    marks = {m.name: m for m in chart(ROWS, [], None, GOAL, "t").marks}
-    assert marks["sbc"].hollow == [False, True] and marks["stc"].hollow == [False]
+    """Of a loss the cheaper trial beats the dearer one."""
+    marks = shown(None, Goal(False, "loss", target=0.3))
+    assert marks["front of the trials"].get_offsets().tolist() == [[20, 0.5]]
+    assert marks["trial, validation samples"].get_offsets().tolist() == [[30, 0.7]]
+    assert "target 0.3" in marks and not pyplot.get_fignums()
 
 
 def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
@@ -90,7 +91,7 @@ def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     assert "<pre>fedsim run --config out/best.toml --rows mine.py --out out/best</pre>" in text
     assert 'id="methods"' in text and '<p class="note">too &lt;few&gt;</p>' in text
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
-    assert "winner, held-out samples" in text
+    assert 'alt="trials: digits: best accuracy' in text
     assert "No trial has" in search_page(result(trials=ROWS[:0], finalists=(), winner=None), facts)
 
 

@@ -12,7 +12,6 @@ from fedsim.search import record, tables
 from fedsim.search.exploration import TOO_LONG, outcome
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.methods import point_text
-from fedsim.search.picture import best_so_far, coloured
 from fedsim.search.record import importance, too_few, trials
 from fedsim.search.stopping import BEHIND
 from tests.support.madesearch import POINT, curve, finalist, in_memory, made_study
@@ -46,20 +45,6 @@ def frame(*rows: tuple[str, float, float]) -> pd.DataFrame:
     """Trials of a method, their bits and metric."""
     made = pd.DataFrame(rows, columns=["method", "bits", "metric"])
     return made.assign(loss=-made["metric"], state="complete", trial=range(len(made)))
-
-
-def test_the_front_of_the_trials() -> None:
-    """By bits 10 0.5; 10 0.4; 20 0.5; 30 0.7: the first and the last; where less is better 0.4."""
-    rows = frame(("a", 20, 0.5), ("b", 10, 0.4), ("c", 10, 0.5), ("d", 30, 0.7))
-    assert best_so_far(rows, FRONT)["method"].tolist() == ["c", "d"]
-    assert best_so_far(rows, Goal(False, "loss"))["method"].tolist() == ["b"]
-
-
-def test_which_methods_have_a_colour() -> None:
-    """The winner's, those of the front from its dear end, then those of the best trials."""
-    rows = frame(("a", 20, 0.5), ("b", 10, 0.4), ("c", 10, 0.5), ("d", 30, 0.7), ("e", 40, 0.6))
-    assert coloured(rows, FRONT, "b") == ["b", "d", "c", "e", "a"]
-    assert coloured(rows, FRONT, limit=2) == ["d", "c"] and coloured(rows, FRONT, "x")[0] == "d"
 
 
 def test_the_table_has_the_best_first_and_those_ended_early_last() -> None:
