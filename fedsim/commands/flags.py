@@ -225,10 +225,6 @@ def add_table(parser: Any, seeds: bool = True) -> None:
 def columns(flags: argparse.Namespace, metrics: Iterable[str]) -> list[str] | None:
     """The columns that the table is to have; None: the main ones.
 
-    Args:
-        flags: of a command with a table.
-        metrics: the names of the runs' metrics.
-
     Raises:
         UsageError: a name that no table has.
     """

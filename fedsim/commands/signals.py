@@ -86,9 +86,6 @@ def _leave(stream: int) -> None:
 def resume_note(folder: Path) -> str:
     """What a results folder keeps of its runs, and so where the same command goes on.
 
-    Args:
-        folder: of one run, of a sweep or of a search.
-
     Example:
         >>> resume_note(Path("/nowhere"))
         ' (/nowhere keeps no finished run and no checkpoint)'

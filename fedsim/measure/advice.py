@@ -41,9 +41,6 @@ def recommend(frame: pd.DataFrame) -> list[Advice]:
     not recommended, though with error feedback it may train. Nor is a method whose messages need a
     server of their own (``marina``): a first message predicts little of those that follow.
 
-    Args:
-        frame: what ``fedsim.measure`` gave.
-
     Example:
         >>> names = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
         >>> rows = [("raw", 1.0, 0.0, 1.0, 1.0, ""), ("sbc(0.01)", 386.0, 0.98, 4.0, 1.0, "")]

@@ -15,10 +15,6 @@ def curve_of(rows: Iterable[Mapping[str, Any]], budget_of: str = "up") -> Curve:
 
     The loss is infinite where the rows have none.
 
-    Args:
-        rows: of ``rounds.parquet``.
-        budget_of: ``up``, or ``total``: the bits of both ways.
-
     Example:
         >>> rows = [{"up_wire_bits": 80, "clients": 2, "metric": 0.5, "loss": 0.7}]
         >>> curve_of(rows)

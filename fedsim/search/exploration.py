@@ -68,14 +68,7 @@ class Limits:
 
 
 class Exploration:
-    """The trials of one process.
-
-    Args:
-        study: suggests the trials and receives their results.
-        out: the folder whose ``cells`` are the trials.
-        limits: when to end.
-        say: takes a line of progress.
-    """
+    """The trials of one process."""
 
     def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
         self.study, self.space, self.goal = study, study.space, study.space.goal

@@ -96,12 +96,7 @@ def by_value(study: Study) -> list[FrozenTrial]:
 
 
 def select_finalists(study: Study, limit: int = ON_FRONT) -> list[FrozenTrial]:
-    """The trials that go to the finals: the best, or those on the front; each setting once.
-
-    Args:
-        study: of the trials.
-        limit: how many at most.
-    """
+    """The trials that go to the finals: the best, or those on the front; each setting once."""
     trials = by_value(study)
     if study.space.goal.front:
         front = study.front

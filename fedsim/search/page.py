@@ -72,12 +72,7 @@ class SearchResult:
 
 
 def search_page(result: SearchResult, facts: dict[str, str]) -> str:
-    """The HTML document of a search; it needs no other file and no network.
-
-    Args:
-        result: of the search.
-        facts: of the search (task, trials, time) by name.
-    """
+    """The HTML document of a search; it needs no other file and no network."""
     goal, frame, first = result.goal, result.trials, result.winner
     title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"

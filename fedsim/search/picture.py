@@ -52,15 +52,7 @@ def draw_trials(
     goal: Goal,
     task: str,
 ) -> Axes:
-    """Every trial's metric over its bits; names of methods next to the front.
-
-    Args:
-        frame: the trials (``fedsim.search.record.trials``).
-        finalists: in order of rank: stars, held-out means with their intervals.
-        winner: among them; None: none is.
-        goal: of the search.
-        task: its name.
-    """
+    """Every trial's metric over its bits; names of methods next to the front."""
     rows = frame.dropna(subset=["bits", "metric"])
     study = _study(rows, goal)
     names = [_BITS[goal.budget_of], f"{label(goal.name)} (stars: held-out samples)"]

@@ -108,12 +108,6 @@ def methods(
     that is a share of samples; ``fresh_metric`` and ``fresh_half`` are of the final's seeds. A row
     is a ``tie`` where these cannot tell it from the first: by the paired differences of the seeds
     of two finalists, else by the intervals of two trials. ``failed`` counts refused trials, too.
-
-    Args:
-        study: of the trials.
-        frame: what ``trials`` gave.
-        ranked: the finalists in order of rank.
-        out: the search's folder.
     """
     goal, finals = study.space.goal, {final.trial: final for final in ranked}
     done = frame["state"] == "complete"
@@ -157,12 +151,7 @@ def _tie(
 
 
 def too_few(frame: pd.DataFrame, names: Sequence[str]) -> str:
-    """Why the trials are too few to name an importance; empty where they are enough.
-
-    Args:
-        frame: what ``trials`` gave.
-        names: of the methods that were searched.
-    """
+    """Why the trials are too few to name an importance; empty where they are enough."""
     ended = _ended(frame)
     counts = ended["method"].value_counts().reindex([short(name) for name in names], fill_value=0)
     if counts.min() >= FEWEST and len(ended) >= FEWEST_IN_ALL:
@@ -178,10 +167,6 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
 
     PED-ANOVA (Watanabe et al. 2023) over the trials that ended by themselves, as they were run.
     Settings that all trials share are left out.
-
-    Args:
-        frame: what ``trials`` gave.
-        goal: of the search.
 
     Returns:
         What is explained (the goal's value; of a front the metric and the bits), then setting ->

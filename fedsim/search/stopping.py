@@ -26,9 +26,6 @@ class Stopper:
 
     Optuna's percentile pruner decides, over losses at steps of equal bits (``Goal.at_steps``), from
     the fifth run on that has ended by itself; within a budget, from a quarter of the budget on.
-
-    Args:
-        goal: what is searched for.
     """
 
     def __init__(self, goal: Goal) -> None:

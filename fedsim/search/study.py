@@ -98,11 +98,6 @@ class Study:
     Methods are strata: the next trial is of the method with the fewest trials, the first of these
     in order; how trials ended does not matter. A method's first trial has the task's rate. Then
     Optuna's TPE proposes its other settings, by the method's trials alone.
-
-    Args:
-        space: what is searched.
-        file: the SQLite file; several studies may lie in one.
-        name: of the study.
     """
 
     def __init__(self, space: Space, file: Path, name: str) -> None:

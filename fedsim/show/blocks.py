@@ -98,10 +98,6 @@ def blocks_of(
 ) -> Blocks:
     """The blocks of several results.
 
-    Args:
-        results: results whose methods have the same labels in all (``by_folder``).
-        budgets, budget_of: as of ``compare_methods``.
-
     Raises:
         UsageError: as there.
     """

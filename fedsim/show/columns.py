@@ -149,12 +149,7 @@ def delay_told(runs: pd.DataFrame) -> str:
 
 
 def table_caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
-    """The caption of a table: what its columns mean, including those that few tables have.
-
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        columns: those that the table shows.
-    """
+    """The caption of a table: what its columns mean, including those that few tables have."""
     named = {*columns, *("bits" for name in columns if "_bits" in name)}
     named |= {"ratio_wire"} if "ratio_both" in named else set()
     terms = delay_told(runs) if "temporal" in named else ""

@@ -131,10 +131,6 @@ def evaluated(
 ) -> tuple[pd.DataFrame, list[CellKey]]:
     """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells.
 
-    Args:
-        rounds, x, bits: as for `curve_lines`.
-        budget_of: which ways `up_bits` has, as for `spent_so_far`.
-
     Raises:
         UsageError: as `curve_lines`.
     """
@@ -159,11 +155,6 @@ def _scored(
 
 def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> pd.DataFrame:
     """Final metric over the bits of a client of every round: one point per cell.
-
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        bits: as for `curve_lines`.
-        budget_of: "up", or "total": both ways.
 
     Returns:
         A row per cell: `cell`, a `CellKey`; `x` and `y`, the means of bits and metric over its

@@ -248,11 +248,6 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
     """The metric over simulated time, a line per cell; seeds are averaged round by round.
 
     Of more than 12 cells those 12 are drawn that come to the target first, or that end best.
-
-    Args:
-        priced: what `fedsim.show.times.priced` gave, of one task.
-        network: what to call the network.
-        target: a metric at which a line is drawn.
     """
     name, higher = metric_name(priced), higher_is_better(priced)
     lines = curve_lines(priced, TIME, "metric")

@@ -31,9 +31,6 @@ def headline(runs: pd.DataFrame) -> str:
     separated where the normal interval of the difference of two such shares leaves 0 out. That is
     least: it holds none of training's own chance. Of equal cells the one of fewest bits is first.
 
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, of one task.
-
     Returns:
         One to three sentences. Empty without a finite metric, of several tasks, and where a cell
         and seed has several runs.
@@ -66,25 +63,14 @@ def headline(runs: pd.DataFrame) -> str:
 def print_summary(
     console: Console, runs: pd.DataFrame, columns: list[str] | None, per_seed: bool
 ) -> None:
-    """Prints the table of runs, then the headline.
-
-    Args:
-        console: where to.
-        runs: as `fedsim.load` gives them.
-        columns: of the table; None: the main ones.
-        per_seed: a row per seed, in place of their means.
-    """
+    """Prints the table of runs, then the headline."""
     print_whole(console, summary_table(runs, console.width, columns, per_seed))
     if text := headline(runs):
         print(wrapped(text, console.width))
 
 
 class CellSeeds:
-    """The seeds of one cell.
-
-    Args:
-        runs: its rows, one per seed, whose metrics are finite.
-    """
+    """The seeds of one cell."""
 
     def __init__(self, runs: pd.DataFrame) -> None:
         row = runs.iloc[0]

@@ -271,12 +271,7 @@ def joints(grid: Plane) -> list[tuple[tuple[float, float], ...]]:
 
 
 def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
-    """(R, C) the page's text for each cell: its n and p, the means of its runs, and their number.
-
-    Args:
-        runs: those of the plane's method.
-        grid: the plane.
-    """
+    """(R, C) the page's text of each cell: its n and p, the means of its runs, their number."""
     runs = runs[~shared_reference(runs)]
     name, done = metric_name(runs), runs[runs["status"] == "done"]
     by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])

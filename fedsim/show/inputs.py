@@ -19,11 +19,6 @@ _NEEDED = {
 def check_frame(frame: object, kind: Literal["runs", "rounds"], where: str) -> None:
     """Refuses what is not the frame `runs` or `rounds` of `fedsim.load(...)`, or rows of it.
 
-    Args:
-        frame: what was given.
-        kind: which of the frames the function takes.
-        where: the function, as the message calls it.
-
     Raises:
         UsageError: `frame` is not that frame, or has no rows.
 

@@ -74,10 +74,6 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     row or column would be nearly empty (a sweep of n = 10, p = 0.01 would become a square with two
     holes). Else it is `Plane.dense`: a method without p never has it on its grid.
 
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        value: the numeric column to lay out.
-
     Raises:
         UsageError: no such column, no runs, runs of several tasks or methods, or two runs of one
             cell and seed: the plane has one value per cell.

@@ -75,9 +75,6 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     """Colour by fraction of entries sent, marker and line style by delay; the dense cell is black.
 
     Of several methods: colour and marker by method, paler with fewer entries, line style by delay.
-
-    Args:
-        cells: communication delay n and fraction of entries sent p of each.
     """
     keys = [CellKey(*cell) for cell in cells]
     temporals = sorted({key.temporal for key in keys})

@@ -115,9 +115,6 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     sample standard deviations (ddof = 1; NaN of a single seed); `difference_seeds`, of how many
     the difference is. `status` counts the seeds where some failed. Runs of one cell and seed are
     not averaged: each keeps its row.
-
-    Args:
-        runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
     """
     fixed = ["temporal", "gradient", "seed"]
     numbers = [name for name in runs.select_dtypes("number") if name not in fixed]
@@ -218,9 +215,6 @@ def summary_texts(
 
     A row of kind "seeds" is the mean of the seeds above it. Runs of one label, n, p and seed are
     not seeds of each other: nothing is averaged, and each has its name.
-
-    Args:
-        rows, columns, per_seed: as of `summary_table`.
 
     Raises:
         UsageError: as there.

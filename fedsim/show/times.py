@@ -65,10 +65,6 @@ def priced(results: Results, network: NetworkSpec, flops: Flops | None = None) -
 def own_times(results: Results) -> tuple[str, pd.DataFrame]:
     """The rounds of all finished runs on the clocks that they ran with, and the networks' name.
 
-    Args:
-        results: what `fedsim.load(...)` gave, of runs with `--network`: synchronous or not, with a
-            deadline or without.
-
     Returns:
         The runs' setting `--network`, or "their own networks" where they had several; and
         `results.rounds` of the runs that are done, whose times start at 0 with each run.
@@ -136,9 +132,6 @@ def to_target(
 
 def download_told(rounds: pd.DataFrame) -> str:
     """A remark on a raw downlink that takes most of compressed runs' seconds; else empty.
-
-    Args:
-        rounds: what `priced` or `own_times` gave.
 
     Example:
         >>> rounds = pd.DataFrame({

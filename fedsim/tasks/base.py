@@ -385,10 +385,6 @@ def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
 def correct(outputs: Any, targets: Tensor) -> Tensor:
     """How many rows of logits have their maximum at the target, an int64 scalar.
 
-    Args:
-        outputs: logits (B, C), or a mapping that has them as `logits`.
-        targets: class numbers (B,), int64.
-
     Example:
         >>> import torch
         >>> correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))

@@ -76,11 +76,6 @@ def roles(text: str, count: int, length: int) -> Tensor:
     A role's name is in capitals on a line of its own, with a full stop. Roles of one name are one,
     in all plays; the text before the first name has a number too.
 
-    Args:
-        text: the whole text.
-        count: windows from its beginning.
-        length: characters per window.
-
     Example:
         >>> roles("Act I. \n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!", 4, 9).tolist()
         [0, 2, 2, 1]

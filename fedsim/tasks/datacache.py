@@ -31,11 +31,6 @@ class LoadedData(NamedTuple):
 def load_data(task: Task, folder: str | None, download: bool) -> LoadedData:
     """The data of a task.
 
-    Args:
-        task: whose ``load`` is called if need be.
-        folder: the data folder; None: none is given.
-        download: whether it may download.
-
     Raises ``DataError`` where it fails, or returns something else than ``Data``.
     """
     place = Path(folder) if folder else None

@@ -49,10 +49,6 @@ def load_digits(folder: Path | None, download: bool) -> Data:
     """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), with equal shares of the
     classes in both.
 
-    Args:
-        folder: not used, the data comes with scikit-learn.
-        download: not used.
-
     Raises:
         DataError: scikit-learn is not installed, or comes without the digits.
     """

@@ -170,11 +170,6 @@ def _check_kind(task: str, partitioner: object) -> None:
 def _parts(task: str, deal: Any, rows: Any) -> list[Any]:
     """The row numbers of each client.
 
-    Args:
-        task: the name that messages begin with.
-        deal: a partitioner without a data set, or a function.
-        rows: the training split.
-
     Raises:
         DataError: it fails.
     """

@@ -33,10 +33,6 @@ class Files:
     """Image files as inputs: ``x[index]`` decodes them, in the way of an evaluation.
 
     Short side to 256, the middle 224 x 224, normalised by channel (torchvision's reference).
-
-    Args:
-        paths: the files, in the order of their classes.
-        size, short: pixels.
     """
 
     paths: tuple[str, ...]

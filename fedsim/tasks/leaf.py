@@ -275,12 +275,7 @@ def _encoded(user: str, texts: Sequence[str], number: dict[str, int]) -> User:
 
 
 def word_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross entropy in nats per symbol that does not fill up, a scalar.
-
-    Args:
-        outputs: logits (B, T, symbols).
-        targets: symbols (B, T).
-    """
+    """Mean cross entropy in nats per symbol that does not fill up, a scalar."""
     return F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), ignore_index=PAD)
 
 

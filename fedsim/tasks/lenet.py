@@ -76,10 +76,6 @@ def load_mnist(folder: Path | None, download: bool) -> Data:
 
     Pixels are divided by 255, less 0.1307, over 0.3081 (the paper names no scaling).
 
-    Args:
-        folder: holds `MNIST/raw`; None means `$FEDSIM_DATA`.
-        download: let torchvision fetch the files if they are not there.
-
     Raises:
         DataError: see `fedsim.tasks.data.idx.read_idx`.
     """
@@ -89,10 +85,6 @@ def load_mnist(folder: Path | None, download: bool) -> Data:
 @read_once
 def load_fashion(folder: Path | None, download: bool) -> Data:
     """Fashion-MNIST, sizes as MNIST; pixels are divided by 255, less 0.2860, over 0.3530.
-
-    Args:
-        folder: holds `FashionMNIST/raw`; None means `$FEDSIM_DATA`.
-        download: let torchvision fetch the files if they are not there.
 
     Raises:
         DataError: see `fedsim.tasks.data.idx.read_idx`.

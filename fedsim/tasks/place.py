@@ -29,11 +29,7 @@ _REDIRECTS: ContextVar[Mapping[str, str]] = ContextVar("moved", default={})  # n
 
 @contextmanager
 def redirect(files: Mapping[str, str]) -> Iterator[None]:
-    """Inside, a place in a file stands for the same name in another, which holds the same.
-
-    Args:
-        files: by the whole path of a file, or a module, what is loaded in its place.
-    """
+    """Inside, a place in a file stands for the same name in another, which holds the same."""
     token = _REDIRECTS.set({**_REDIRECTS.get(), **files})
     try:
         yield

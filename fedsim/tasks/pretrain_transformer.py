@@ -24,13 +24,7 @@ STEPS, BATCH, RATE, DECAY, CLIP, WARM = 8000, 32, 3e-3, 0.01, 1.0, 100
 
 
 def train(numbers: Tensor, steps: int, test: tuple[Tensor, Tensor] | None = None) -> Decoder:
-    """A new decoder after `steps` of AdamW: a linear start, then half a cosine down to zero.
-
-    Args:
-        numbers: the text, (n,), int64.
-        steps: batches of 32 windows.
-        test: inputs and targets whose perplexity is printed every 500 steps.
-    """
+    """A new decoder after `steps` of AdamW: a linear start, then half a cosine down to zero."""
     x, y = windows(numbers, CONTEXT)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -74,13 +74,7 @@ def heatmap(
     style: StyleName = "screen",
     panels: Collection[str] | None = None,
 ) -> Axes:
-    """`shown` on axes, the first panel's, which come back; arguments as of `matrix`.
-
-    Args:
-        shown: the planes.
-        ax, figsize, style: as for `matrix`.
-        panels: the methods that are drawn, by their labels; None: all.
-    """
+    """`shown` on axes, the first panel's, which come back; arguments as of `matrix`."""
     look = style_of(style)
     grids = {name: shown.panels[name] for name in (shown.panels if panels is None else panels)}
     if ax is not None:

@@ -84,12 +84,7 @@ def write_tables(results: Results, folder: Path) -> str:
 
 
 def altered_row(results: Results, folder: Path) -> str:
-    """Where a row of `summary.csv` differs from its run, as after a change by hand; else empty.
-
-    Args:
-        results: what the table is made of.
-        folder: where it may be; of runs in other folders nothing is compared.
-    """
+    """Where a row of `summary.csv` differs from its run, as after a change by hand; else empty."""
     file = folder / "summary.csv"
     inside = all(run.is_relative_to(folder) for run in results.folders.values())
     if not (inside and file.exists()):

@@ -42,13 +42,7 @@ Figure = Chart | Callable[[str], str]
 
 
 def figures(results: Results, budget: float | None = None, budget_of: str = "up") -> list[Section]:
-    """The sections that show the runs that are done, the answer first; none where none is.
-
-    Args:
-        results: what is on the page.
-        budget: bits for which every method is compared in a table; None: no such table.
-        budget_of: which bits budget and front count: "up", or "total": both ways.
-    """
+    """The sections that show the runs that are done, the answer first; none where none is."""
     runs, done = results.runs, results.done
     if not len(done):
         return []

@@ -61,9 +61,6 @@ def layers(table: pd.DataFrame) -> Chart | None:
     """How much of each tensor travels: a row per tensor, a mark per cell; None where all travels.
 
     Within a row each cell has a lane, so that equal shares do not cover each other.
-
-    Args:
-        table: the frame of `fedsim.load(...).layers`; means are over its rounds and seeds.
     """
     table = table.assign(density=table["sent"] / table["entries"])
     order = list(dict.fromkeys(table["tensor"]))

@@ -62,11 +62,6 @@ a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
 def page(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The HTML document of `results`; it needs no other file and no network.
 
-    Args:
-        results: what is shown.
-        budget: bits for which every method is compared in a table of its own.
-        budget_of: which bits budgets count: "up", or "total": both ways.
-
     Raises:
         UsageError: the runs are of several tasks, or two are of one cell and seed.
     """
@@ -193,9 +188,6 @@ def comparison_sentence(runs: pd.DataFrame) -> str:
     """A sentence that compares the best compressed cell with the dense reference.
 
     The difference is over the seeds that both have; the sentence notes if one has fewer seeds.
-
-    Args:
-        runs: the frame of `fedsim.load(...).runs`.
 
     Returns:
         Text; empty without a compressed cell that is done, or where there is not one reference.

@@ -35,11 +35,6 @@ USED = {
 def answers(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The best of every method within `budget`, where one is given; then the best of all methods
     for rising budgets. Empty where no run is done.
-
-    Args:
-        results: what is on the page.
-        budget: in bits.
-        budget_of: "up", or "total": both ways.
     """
     if not len(results.done):
         return ""
@@ -153,12 +148,7 @@ def versions(results: Results) -> str:
 
 
 def _listing(tables: Mapping[str, Any], file: str) -> str:
-    """A table of the runs' `file`: a row per key, with the values that occur.
-
-    Args:
-        tables: the content of each run's file; None where it cannot be read.
-        file: its name.
-    """
+    """A table of the runs' `file`: a row per key, with the values that occur."""
     values: dict[str, list[str]] = {}
     for table in tables.values():
         for key, value in _flat({} if table is None else table).items():

@@ -81,11 +81,7 @@ def caption(results: Results) -> str:
 
 
 def timeline(clients: pd.DataFrame) -> Chart:
-    """A bar per client, the slowest first.
-
-    Args:
-        clients: the rows of `clients.parquet` of one round.
-    """
+    """A bar per client, the slowest first."""
     complete = clients.dropna(subset=list(SECONDS))
     busy = complete[list(SECONDS[:3])].sum(axis=1)
     shown = complete.loc[busy.sort_values(ascending=False, kind="stable").index[:MAX_CLIENTS]]

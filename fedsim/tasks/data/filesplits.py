@@ -72,12 +72,6 @@ def identity(spec: str) -> str:
 def shards(spec: str, labels: NDArray[Any], clients: int, seed: int) -> list[NDArray[np.int64]]:
     """The samples of each client, ascending, as in the file.
 
-    Args:
-        spec: a CSV file or a function.
-        labels: what a partition may go by, (N,).
-        clients: of the run.
-        seed: of the run.
-
     Raises:
         UsageError: the file has changed or cannot be read; the function fails; or as
             ``check_shards``.
@@ -155,11 +149,6 @@ def restrict(
     parts: Sequence[NDArray[np.int64]], left: NDArray[np.int64], prefix: str
 ) -> list[NDArray[np.int64]]:
     """The samples of each client that are among ``left``.
-
-    Args:
-        parts: sample numbers of each client, ascending.
-        left: the numbers of the samples that may be trained on, ascending.
-        prefix: what a message begins with.
 
     Raises:
         UsageError: a client has none of them.

@@ -50,9 +50,6 @@ _COUNT, _COLUMN = "num_partitions", "partition_by"
 def flower(spec: str) -> Any:
     """The module `flwr_datasets.partitioner`.
 
-    Args:
-        spec: the partition that needs it, for the message.
-
     Raises:
         UsageError: flwr-datasets cannot be imported.
     """
@@ -87,10 +84,6 @@ def partition_column(call: Call) -> str | None:
 
 def check_arguments(spec: str, call: Call) -> dict[str, Any]:
     """The arguments of the class that a text calls, as far as they are known without the data.
-
-    Args:
-        spec: the text, for messages.
-        call: what it says.
 
     Raises:
         UsageError: flwr-datasets has no such class, or its rows cannot be dealt by it; an argument
@@ -149,13 +142,6 @@ def _argument(call: Call) -> Any:
 
 def build_partitioner(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partitioner:
     """The partitioner that a text names, for a run.
-
-    Args:
-        spec: the text, for messages.
-        call: what it says.
-        clients: of the run.
-        samples: how many there are to be dealt.
-        seed: of the run.
 
     Raises:
         UsageError: as ``check_arguments``; or the class refuses its arguments.

@@ -21,10 +21,6 @@ from compressors.kernels.gpu.layout import send
 class Pixels:
     """uint8 images (N, C, H, W) that give float32 images, normalised by channel.
 
-    Args:
-        stored: the images.
-        mean, std: of each channel, of pixels divided by 255.
-
     Example:
         >>> x = Pixels(torch.full((3, 1, 2, 2), 255, dtype=torch.uint8), (0.5,), (0.25,))
         >>> len(x), x[:2].shape, float(x[0].max())
@@ -117,11 +113,6 @@ class CropAndFlip(Augmentation):
 
     Each image is padded by zeros (after normalising: the mean colour), cropped to its size at a
     random place and flipped left to right with probability one half.
-
-    Args:
-        x: normalised images.
-        y: their classes (N,).
-        padding: pixels on each side.
     """
 
     x: Pixels

@@ -44,12 +44,6 @@ class Columns(NamedTuple):
 def find_columns(task: str, row: Mapping[str, Any], named: Columns, groups: str | None) -> Columns:
     """The columns of inputs and target: as named, else those that are left.
 
-    Args:
-        task: the name that messages begin with.
-        row: a sample.
-        named: what is known.
-        groups: the column that a partition goes by, which is not an input; None: none.
-
     Raises:
         DataError: the row lacks one of them, or nothing is left for the inputs.
 
@@ -84,14 +78,6 @@ def divide(
     task: str, i: int, sample: Any, named: Columns, groups: str | None = None
 ) -> tuple[Any, Any, Columns]:
     """Inputs and target of a sample, or of a batch, as they are, and the columns that these were.
-
-    Args:
-        task: the name that messages begin with.
-        i: the number of the sample.
-        sample: a row of named columns; or a tuple whose last entry is the target, and whose other
-            entries are the input, or several inputs.
-        named: the columns of a row, as far as they are known.
-        groups: the column that a partition goes by.
 
     Raises:
         DataError: the sample is something else.
@@ -151,12 +137,6 @@ def are_numbers(x: Any) -> bool:
 
 def as_tensor(task: str, i: int, x: Any, path: str = "") -> Tensor:
     """One input as a tensor: an image in bytes (C, H, W), float32 numbers, or int64 symbols.
-
-    Args:
-        task: the name that messages begin with.
-        i: the number of the sample.
-        x: an image of PIL, an array, a tensor or numbers.
-        path: its place among several inputs; empty: it is the only one.
 
     Raises:
         DataError: it is something else.

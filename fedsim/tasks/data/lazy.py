@@ -77,10 +77,6 @@ class Lazy:
     def batch(self, index: Tensor, seed: int = 0) -> tuple[Tree, Tree]:
         """Inputs and targets of the samples ``index`` (B,), in that order.
 
-        Args:
-            index: int64 numbers of samples.
-            seed: of what a transform draws from Python's and numpy's global generators.
-
         Raises:
             DataError: the data set raises, or a sample or a batch is not what ``divide`` takes.
         """

@@ -92,11 +92,6 @@ def lazy_data(
 def open_source(task: str, role: str, source: Any) -> Source:
     """The data set that is given, made, or in a ``DataLoader``.
 
-    Args:
-        task: the name that messages begin with.
-        role: "train" or "test".
-        source: a map-style data set, a ``DataLoader``, or a function that makes one of these.
-
     Raises:
         UsageError: a ``DataLoader`` has a sampler of its own, or a data set no numbers of samples.
     """

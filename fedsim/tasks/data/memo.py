@@ -17,9 +17,6 @@ def read_once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
     Several threads wait for one copy instead of reading their own. The folder is the
     given one, whole, else what ``$FEDSIM_DATA`` names, else None.
 
-    Args:
-        load: (data folder or None, may download?) -> the data set.
-
     Example:
         >>> @read_once
         ... def load(folder, download):

@@ -49,14 +49,7 @@ class UserItems:
     def sample_unrated(
         self, users: Tensor, count: int, generator: Generator, distinct: bool
     ) -> Tensor:
-        """Items that `users` (B,) do not have, drawn evenly: (B, count), int32.
-
-        Args:
-            users: their numbers.
-            count: items per user.
-            generator: the only source of the draws.
-            distinct: whether a user's items are to differ from each other.
-        """
+        """Items that `users` (B,) do not have, drawn evenly: (B, count), int32."""
         rows = users.repeat_interleave(count)
         drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
         while True:
@@ -123,11 +116,6 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     Training samples are pairs (·, 2) in the order of users and times, labelled by user; held-out
     samples are 100 pairs per user (·, 100, 2), the item that was left out first. Of equal times the
     later row of the file counts as later. A user with one rating keeps it for training.
-
-    Args:
-        task: the name in errors.
-        ratings: as read.
-        copy: which copy of the data this is.
 
     Raises:
         DataError: a user has fewer than 99 items left without a rating.

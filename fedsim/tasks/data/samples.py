@@ -53,12 +53,7 @@ class SampleSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Augmented:
-    """Training batches whose inputs ``augment`` has changed: a ``Data.draw``.
-
-    Args:
-        x, y: as ``Data`` has them.
-        augment: (inputs, generator) -> those that are trained on.
-    """
+    """Training batches whose inputs ``augment`` has changed: a ``Data.draw``."""
 
     x: Tree
     y: Tree
@@ -72,12 +67,6 @@ class Augmented:
 
 def read_samples(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> SampleSet:
     """Every sample of ``dataset``, in order.
-
-    Args:
-        task: the name that messages begin with.
-        dataset: its samples are what ``divide`` takes.
-        named: the columns of a row, as far as they are known.
-        groups: the column that partitions go by; None: none.
 
     Raises:
         DataError: a sample is something else, or samples are of several shapes or types.

@@ -54,12 +54,6 @@ class SplitReader:
     ) -> Data:
         """The ``Data`` of splits.
 
-        Args:
-            splits: by name; None: there is one alone, ``dataset``, which is `train`.
-            dataset: as it was opened.
-            what: which data these are, in words.
-            classes: whether targets are classes.
-
         Raises:
             DataError: a split is not there, or as ``samples.read_samples`` and ``samples.data``.
         """

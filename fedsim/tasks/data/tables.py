@@ -64,12 +64,6 @@ def split_columns(x: Tensor, inputs: Split) -> Tree:
 def read_csv(task: str, path: Path, label: str, groups: str | None) -> Table:
     """The rows of a CSV file under the names of its first line; of words, only "" is missing.
 
-    Args:
-        task: the name that messages begin with.
-        path: its first line names the columns.
-        label: the column of the targets.
-        groups: the column that a partition may go by; None: none.
-
     Raises:
         DataError: the file cannot be read, a name is there twice, or rows have more fields than
             there are names.
@@ -106,13 +100,6 @@ def read_tables(
     """The rows of tables with the same columns, in order: inputs (N, columns), float64.
 
     Columns are joined by their names: the inputs of all are in the order that the first has.
-
-    Args:
-        task: the name that messages begin with.
-        tables: a row per sample.
-        inputs: the columns that are inputs.
-        label: the column of the targets.
-        groups: the column that a partition may go by; None: none.
 
     Raises:
         DataError: a table lacks a column, has two of one name, empty cells, inputs that are not

@@ -47,11 +47,6 @@ def read_leaf(
     A file has `users`, `num_samples` and `user_data`, with lists `x` and `y` of each user. Users
     without samples are left out.
 
-    Args:
-        task: the name that messages begin with.
-        folder: holds `*.json`.
-        encode: from a user's lists `x` and `y` to arrays; raises ``ValueError`` where it cannot.
-
     Raises:
         DataError: there is no such file, or one is not a file of LEAF's; the message names the
             user.
@@ -134,13 +129,6 @@ def by_user(
     task: str, what: str, train: Sequence[User], test: Sequence[User], classes: bool
 ) -> Data:
     """The ``Data`` of users: what a partition goes by is the user, and shard i is user i's.
-
-    Args:
-        task: the name that messages begin with.
-        what: which data these are, in words.
-        train: the users that clients hold.
-        test: the users whose samples are held out; they may be the same.
-        classes: whether targets are classes.
 
     Raises:
         DataError: one of them has no samples.

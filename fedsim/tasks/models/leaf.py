@@ -68,9 +68,6 @@ class NextWord(nn.Module):
 
     An embedding of 96, an LSTM layer of 670, a linear layer back to 96 and one to the vocabulary.
 
-    Args:
-        symbols: size of the vocabulary, with the four symbols that are not words.
-
     Example:
         >>> sum(p.numel() for p in NextWord(10_004).parameters())
         4050748

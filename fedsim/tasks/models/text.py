@@ -59,12 +59,6 @@ class LanguageModel(nn.Module):
     An embedding as wide as the layers, two LSTM layers, a linear layer; dropout on the embedding
     and after each LSTM layer. Weights are uniform in +-`scale`, the LSTM's biases zero.
 
-    Args:
-        symbols: size of the alphabet or vocabulary.
-        hidden: width of embedding and layers.
-        drop: probability of dropout.
-        scale: of the initial weights.
-
     Example:
         >>> sum(p.numel() for p in LanguageModel(10_000, 650, 0.5, 0.05).parameters())
         19775200
@@ -122,12 +116,6 @@ class ClippedSGD(SGD):
 
     The tutorial sums the loss over a window's symbols, and Table III's learning rate of 1.0 is
     meant so; fedsim's tasks report the mean. The gradient is multiplied by `steps` first.
-
-    Args:
-        parameters: to be trained.
-        lr: learning rate.
-        steps: symbols a window.
-        clip: greatest Euclidean norm of the gradient over all parameters.
     """
 
     def __init__(

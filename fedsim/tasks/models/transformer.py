@@ -54,10 +54,6 @@ class Decoder(nn.Module):
 
     Weights of linear layers and embeddings are normal with deviation 0.02, biases zero.
 
-    Args:
-        symbols: size of the alphabet.
-        width, heads, layers: of the blocks.
-
     Source: Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2),
     with an output layer of its own.
 
@@ -124,10 +120,6 @@ class Adapted(nn.Module):
 
 def adapt(model: nn.Module, rank: int, scale: float, train_a: bool = True) -> nn.Module:
     """`model` with adapters on the linear layers of its blocks, all else frozen; the same object.
-
-    Args:
-        model: its blocks are in `blocks`.
-        rank, scale, train_a: as of `Adapted`.
 
     Example:
         >>> model = adapt(Decoder(97), rank=4, scale=2.0)
