@@ -21,11 +21,11 @@ from torch.utils.data import DataLoader
 
 from fedsim.ground.errors import DataError, UsageError, unknown
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.data import lazydata, samples
+from fedsim.tasks.data import samples
 from fedsim.tasks.data.items import Columns, Inputs, MapStyle
-from fedsim.tasks.data.lazydata import Augment, Groups, Source, is_data, open_source, read_lazily
+from fedsim.tasks.data.lazydata import Augment, Groups, Source, is_data, open_source, read_sources
 from fedsim.tasks.data.samples import SampleSet
-from fedsim.tasks.data.splits import SplitReader
+from fedsim.tasks.data.splits import read_splits
 from fedsim.tasks.data.tables import (
     Split,
     Table,
@@ -174,17 +174,9 @@ def from_torch(
         if isinstance(test_source, Source):
             samples.check_classes(name, train_source.dataset, test_source.dataset)
         what = type(train_source.dataset).__name__
-        if lazy or train_source.lazy or (isinstance(test_source, Source) and test_source.lazy):
-            return read_lazily(name, train_source, test_source, what, named, groups, augment)
-        column = groups if isinstance(groups, str) else None
-        first = samples.read_samples(name, train_source.dataset, named, column)
-        if (members := lazydata.members_of(name, train_source.dataset, groups)) is not None:
-            first = first._replace(groups=members)
-        if isinstance(test_source, Source):
-            second = samples.read_samples(name, test_source.dataset, first.columns, column)
-        else:
-            first, second = samples.held_out(name, first, test_source)
-        return samples.data(name, what, first, second, classes, augment)
+        return read_sources(
+            name, train_source, test_source, what, classes, named, groups, augment, lazy
+        )
 
     return task_of(name, model, read, fields)
 
@@ -228,7 +220,8 @@ def from_datasets(
         check_share(name, test)
     start = Path(folder).resolve()
 
-    how = SplitReader(name, test, Columns(inputs, label), groups, transform, augment, lazy)
+    parts: dict[str, Any] = {"test": test, "named": Columns(inputs, label), "groups": groups}
+    parts |= {"transform": transform, "augment": augment, "lazy": lazy}
 
     def read(data_folder: Path | None, classes: bool) -> Data:
         path = path_of(name, folder, start, data_folder)
@@ -244,8 +237,8 @@ def from_datasets(
                 f"task {name}: {path} is no folder that datasets' save_to_disk wrote "
                 f"({first_line(error)})"
             ) from error
-        splits = dataset if isinstance(dataset, dict) else None
-        return how.data(splits, dataset, f"datasets, {start.name}", classes)
+        splits = dataset if isinstance(dataset, dict) else {"train": dataset}
+        return read_splits(name, splits, f"datasets, {start.name}", classes, **parts)
 
     return task_of(name, model, read, fields, [(os.fspath(folder), start)])
 

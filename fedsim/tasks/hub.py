@@ -22,7 +22,7 @@ from fedsim.tasks.data.flowersplits import SAMPLE
 from fedsim.tasks.data.items import Columns, Inputs
 from fedsim.tasks.data.lazydata import Augment, Groups
 from fedsim.tasks.data.partition import check_partition
-from fedsim.tasks.data.splits import SplitReader
+from fedsim.tasks.data.splits import read_splits
 from fedsim.tasks.factories import check_share, existing_path, task_of
 from fedsim.tasks.optional import first_line
 
@@ -107,7 +107,8 @@ def from_hub(
         fields["partition"] = FIXED
         _check_kind(name, partitioner)
     start = Path(dataset).resolve()
-    how = SplitReader(name, test, Columns(inputs, label), groups, transform, augment, lazy)
+    parts: dict[str, Any] = {"test": test, "named": Columns(inputs, label), "groups": groups}
+    parts |= {"transform": transform, "augment": augment, "lazy": lazy}
     deal = None if isinstance(partitioner, str) else deepcopy(partitioner)
     options = dict(load or {})
 
@@ -142,14 +143,14 @@ def from_hub(
                 f"({first_line(error)})"
             ) from error
         splits = hub_splits | {"train": rows}
-        data = how.data(splits, splits, f"data set {Path(dataset).name}", classes)
+        data = read_splits(name, splits, f"data set {Path(dataset).name}", classes, **parts)
         if deal is None:
             return data
-        parts = _parts(name, deepcopy(deal), rows)
+        dealt = _parts(name, deepcopy(deal), rows)
         if not isinstance(test, str):
             left = samples.held_out_numbers(name, len(rows), test)[0]
-            parts = [_renumbered(name, part, left, len(rows)) for part in parts]
-        return replace(data, shards=parts)
+            dealt = [_renumbered(name, part, left, len(rows)) for part in dealt]
+        return replace(data, shards=dealt)
 
     return task_of(name, model, read, fields, [(dataset, start)])
 
@@ -168,11 +169,7 @@ def _check_kind(task: str, partitioner: object) -> None:
 
 
 def _parts(task: str, deal: Any, rows: Any) -> list[Any]:
-    """The row numbers of each client.
-
-    Raises:
-        DataError: it fails.
-    """
+    """The row numbers of each client."""
     from datasets import ClassLabel, Value
 
     try:

@@ -131,6 +131,34 @@ def is_data(value: Any) -> bool:
     return isinstance(value, DataLoader) or hasattr(value, "__getitem__")
 
 
+def read_sources(
+    task: str,
+    train: Source,
+    test: Source | float,
+    what: str,
+    classes: bool,
+    named: Columns,
+    groups: Groups,
+    augment: Augment | None,
+    lazy: bool,
+) -> Data:
+    """The ``Data`` of two data sets, or of one and the fraction of it that is held out.
+
+    In memory, unless ``lazy`` or a ``DataLoader`` among them says otherwise.
+    """
+    if lazy or train.lazy or (isinstance(test, Source) and test.lazy):
+        return read_lazily(task, train, test, what, named, groups, augment)
+    column = groups if isinstance(groups, str) else None
+    first = samples.read_samples(task, train.dataset, named, column)
+    if (members := members_of(task, train.dataset, groups)) is not None:
+        first = first._replace(groups=members)
+    if isinstance(test, Source):
+        second = samples.read_samples(task, test.dataset, first.columns, column)
+    else:
+        first, second = samples.held_out(task, first, test)
+    return samples.data(task, what, first, second, classes, augment)
+
+
 def read_lazily(
     task: str,
     train: Source,
