@@ -223,11 +223,7 @@ def add_table(parser: Any, seeds: bool = True) -> None:
 
 
 def columns(flags: argparse.Namespace, metrics: Iterable[str]) -> list[str] | None:
-    """The columns that the table is to have; None: the main ones.
-
-    Raises:
-        UsageError: a name that no table has.
-    """
+    """The columns that the table is to have; None: the main ones."""
     if flags.columns is None:
         return None
     from fedsim.ground.records import SCORE

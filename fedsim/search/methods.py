@@ -123,9 +123,6 @@ def _text(row: Row) -> str:
 def max_fraction(method: str) -> float:
     """The greatest fraction that a method takes, of two digits: 1, or what its settings allow.
 
-    Raises:
-        UsageError: the method takes no fraction from 1e-4 up.
-
     Example:
         >>> max_fraction("sbc"), max_fraction("cocktailsgd")
         (1.0, 0.1)

@@ -96,11 +96,7 @@ def compared_blocks(
 def blocks_of(
     results: Sequence[Results], budgets: Sequence[float | str] = (), budget_of: str = "up"
 ) -> Blocks:
-    """The blocks of several results.
-
-    Raises:
-        UsageError: as there.
-    """
+    """The blocks of several results."""
     limits = [quantity(budget, "--budget", "bits") for budget in budgets] or [float("inf")]
     both_ways(budget_of)  # refuses another word
     compressed = [replace(result, runs=without_reference(result.runs)) for result in results]

@@ -126,9 +126,6 @@ def budgets(
         x: what is spent, as for `curve_lines`: with `TIME`, the numbers that are called bits are
             seconds.
         budget_of: "up", or "total": both ways.
-
-    Raises:
-        UsageError: as `curve_lines`.
     """
     rounds = of_done(rounds)
     check_task(rounds)

@@ -45,11 +45,7 @@ Bits = Literal["wire", "content"]
 
 
 def bits_column(bits: str) -> str:
-    """The column of the upstream bits that are counted.
-
-    Raises:
-        UsageError: `bits` is neither "wire" nor "content".
-    """
+    """The column of the upstream bits that are counted."""
     if bits not in ("wire", "content"):
         raise UsageError(f"bits is {bits!r}: it must be 'wire' or 'content'.")
     return f"up_{bits}_bits"
@@ -73,9 +69,6 @@ def spent_so_far(rounds: pd.DataFrame, bits: str, budget_of: str) -> pd.Series:
         rounds: as for `bits_so_far`.
         bits: "wire" or "content".
         budget_of: "up" or "total".
-
-    Raises:
-        UsageError: another word.
     """
     up = bits_so_far(rounds, bits_column(bits))
     if not both_ways(budget_of):
@@ -84,11 +77,7 @@ def spent_so_far(rounds: pd.DataFrame, bits: str, budget_of: str) -> pd.Series:
 
 
 def both_ways(budget_of: str) -> bool:
-    """Whether a budget counts both ways.
-
-    Raises:
-        UsageError: `budget_of` is neither "up" nor "total".
-    """
+    """Whether a budget counts both ways."""
     if budget_of not in ("up", "total"):
         raise UsageError(f"budget_of is {budget_of!r}: it must be 'up' or 'total'.")
     return budget_of == "total"
@@ -129,11 +118,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
 def evaluated(
     rounds: pd.DataFrame, x: str, bits: Bits, budget_of: str = "up"
 ) -> tuple[pd.DataFrame, list[CellKey]]:
-    """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells.
-
-    Raises:
-        UsageError: as `curve_lines`.
-    """
+    """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells."""
     keyed, cells = by_cell(_scored(rounds, x, "metric", bits, budget_of))
     check_task(keyed)
     check_repeated(keyed, ["_cell", "seed", "round"])
@@ -240,9 +225,6 @@ def _series(table: pd.DataFrame, x: str, y: str) -> list[Series]:
 
     A point at 0 bits is left out: a logarithmic axis has no zero. All cells are
     grouped at once: pandas takes a millisecond per group, however few its rows.
-
-    Raises:
-        UsageError: several tasks, or two runs of a seed.
     """
     keyed, cells = by_cell(table)
     check_task(keyed)

@@ -19,9 +19,6 @@ _NEEDED = {
 def check_frame(frame: object, kind: Literal["runs", "rounds"], where: str) -> None:
     """Refuses what is not the frame `runs` or `rounds` of `fedsim.load(...)`, or rows of it.
 
-    Raises:
-        UsageError: `frame` is not that frame, or has no rows.
-
     Example:
         >>> check_frame("results/sbc", "runs", "matrix()")
         Traceback (most recent call last):
@@ -45,9 +42,6 @@ fedsim.load(...), and was given a str
 def check_task(frame: pd.DataFrame) -> None:
     """Refuses rows of several tasks, whose metrics share no axis and no mean.
 
-    Raises:
-        UsageError: `frame` has several; the message names them.
-
     Example:
         >>> check_task(pd.DataFrame({"task": ["digits", "cifar"]}))
         Traceback (most recent call last):
@@ -64,9 +58,6 @@ folders, or the rows, of one of them
 
 def check_repeated(rows: pd.DataFrame, keys: Sequence[str]) -> None:
     """Refuses two runs of one cell and seed, of which no mean is one; ``keys``: what tells rows.
-
-    Raises:
-        UsageError: the message names the first.
 
     Example:
         >>> cell = {"label": "sbc", "temporal": 5, "gradient": 0.1, "seed": [0, 0]}
@@ -86,9 +77,6 @@ def of_done(rounds: pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done: what a run had before it failed is within no budget.
 
     All of them where there is no column `status`.
-
-    Raises:
-        UsageError: no run is done.
 
     Example:
         >>> of_done(pd.DataFrame({"run": ["a", "b"], "status": ["done", "failed"]}))["run"].tolist()

@@ -132,11 +132,7 @@ def planes(
 
 
 def one_celled(runs: pd.DataFrame) -> bool:
-    """Whether every method has but one cell of the plane: nothing to lay out.
-
-    Raises:
-        UsageError: as `plane`.
-    """
+    """Whether every method has but one cell of the plane: nothing to lay out."""
     return all(grid.values.size == 1 for grid in planes(runs).values())
 
 

@@ -143,11 +143,7 @@ def _counted(statuses: pd.Series) -> str:
 
 
 def resolve_columns(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
-    """The columns of a frame of runs that names are of (`fedsim.results.aliases.column_of`).
-
-    Raises:
-        UsageError: a name is of none.
-    """
+    """The columns of a frame of runs that names are of (`fedsim.results.aliases.column_of`)."""
     return named_columns(names, frame.columns, frame["metric_name"].dropna())
 
 
@@ -215,9 +211,6 @@ def summary_texts(
 
     A row of kind "seeds" is the mean of the seeds above it. Runs of one label, n, p and seed are
     not seeds of each other: nothing is averaged, and each has its name.
-
-    Raises:
-        UsageError: as there.
     """
     shown, names = shown_rows(ordered(rows), columns, per_seed)
     records = shown.to_dict("records")
@@ -251,9 +244,6 @@ def shown_rows(
         Rows as `over_seeds` gives them, with `difference`, `ratio_both`, `run` and `kind`: "done",
         "failed", or "seeds", which is a mean of rows. Where settings have columns of their own,
         labels are without them.
-
-    Raises:
-        UsageError: `columns` has an unknown name.
     """
     rows = add_told(runs).assign(run=runs.index.astype(str))
     many = rows["seed"].nunique() > 1

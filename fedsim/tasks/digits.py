@@ -48,9 +48,6 @@ def build_digits_cnn() -> nn.Module:
 def load_digits(folder: Path | None, download: bool) -> Data:
     """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), with equal shares of the
     classes in both.
-
-    Raises:
-        DataError: scikit-learn is not installed, or comes without the digits.
     """
     spec = find_spec("sklearn")  # importing it would take longer than reading the digits
     if spec is None or spec.origin is None:

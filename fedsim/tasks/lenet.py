@@ -75,20 +75,13 @@ def load_mnist(folder: Path | None, download: bool) -> Data:
     """MNIST: 60,000 training and 10,000 test images (·, 1, 28, 28).
 
     Pixels are divided by 255, less 0.1307, over 0.3081 (the paper names no scaling).
-
-    Raises:
-        DataError: see `fedsim.tasks.data.idx.read_idx`.
     """
     return _load("MNIST", folder, download)
 
 
 @read_once
 def load_fashion(folder: Path | None, download: bool) -> Data:
-    """Fashion-MNIST, sizes as MNIST; pixels are divided by 255, less 0.2860, over 0.3530.
-
-    Raises:
-        DataError: see `fedsim.tasks.data.idx.read_idx`.
-    """
+    """Fashion-MNIST, sizes as MNIST; pixels are divided by 255, less 0.2860, over 0.3530."""
     return _load("FashionMNIST", folder, download)
 
 

@@ -38,9 +38,6 @@ def pack(
         train_x, test_x: uint8 images (N, 32, 32, 3), red, green, blue.
         train_y, test_y: integer classes 0 to 9, (N,).
         source: which copy of the data this is, in words; every result carries it.
-
-    Raises:
-        DataError: an array is not as said.
     """
     arrays: dict[str, NDArray[Any]] = {
         "train_x": train_x,

@@ -26,9 +26,6 @@ def map_leaves(change: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
         tree: any pytree.
         others: pytrees of the same structure.
 
-    Raises:
-        ValueError: another tree has other entries.
-
     Example:
         >>> map_leaves(lambda x: x + 1, {"a": 1, "b": (2, 3)})
         {'a': 2, 'b': (3, 4)}

@@ -76,9 +76,6 @@ def load_halves(folder: Path | None, download: bool) -> Data:
         folder: holds `shakespeare/shakespeare_complete.txt`, plain or as .gz; None means
             `$FEDSIM_DATA`.
         download: not used.
-
-    Raises:
-        DataError: as `halves`.
     """
     _, text, source = halves(folder)
     numbers = encode_text(text)

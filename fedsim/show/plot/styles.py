@@ -75,11 +75,7 @@ STYLES: Mapping[str, Style] = {
 
 
 def style_of(name: str) -> Style:
-    """The style of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The style of that name."""
     if name not in STYLES:
         raise UsageError(f"style is {name!r}: it must be one of {', '.join(STYLES)}.")
     return STYLES[name]

@@ -150,9 +150,6 @@ def restrict(
 ) -> list[NDArray[np.int64]]:
     """The samples of each client that are among ``left``.
 
-    Raises:
-        UsageError: a client has none of them.
-
     Example:
         >>> restrict([np.array([0, 2]), np.array([1, 3])], np.array([0, 1, 3]), "mine")
         [array([0]), array([1, 3])]

@@ -48,11 +48,7 @@ _COUNT, _COLUMN = "num_partitions", "partition_by"
 
 
 def flower(spec: str) -> Any:
-    """The module `flwr_datasets.partitioner`.
-
-    Raises:
-        UsageError: flwr-datasets cannot be imported.
-    """
+    """The module `flwr_datasets.partitioner`."""
     try:
         from flwr_datasets import partitioner
     except ImportError as error:
@@ -141,11 +137,7 @@ def _argument(call: Call) -> Any:
 
 
 def build_partitioner(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partitioner:
-    """The partitioner that a text names, for a run.
-
-    Raises:
-        UsageError: as ``check_arguments``; or the class refuses its arguments.
-    """
+    """The partitioner that a text names, for a run."""
     kind = vars(flower(spec))[call.name]
     takes = signature(kind).parameters
     usual: dict[str, Any] = {_COUNT: clients, "seed": seed}

@@ -44,9 +44,6 @@ class Columns(NamedTuple):
 def find_columns(task: str, row: Mapping[str, Any], named: Columns, groups: str | None) -> Columns:
     """The columns of inputs and target: as named, else those that are left.
 
-    Raises:
-        DataError: the row lacks one of them, or nothing is left for the inputs.
-
     Example:
         >>> find_columns("mine", {"image": 0, "label": 1}, Columns(), None)
         Columns(inputs='image', label='label')
@@ -78,9 +75,6 @@ def divide(
     task: str, i: int, sample: Any, named: Columns, groups: str | None = None
 ) -> tuple[Any, Any, Columns]:
     """Inputs and target of a sample, or of a batch, as they are, and the columns that these were.
-
-    Raises:
-        DataError: the sample is something else.
 
     Example:
         >>> divide("mine", 0, (0.5, 1), Columns())[:2]
@@ -137,9 +131,6 @@ def are_numbers(x: Any) -> bool:
 
 def as_tensor(task: str, i: int, x: Any, path: str = "") -> Tensor:
     """One input as a tensor: an image in bytes (C, H, W), float32 numbers, or int64 symbols.
-
-    Raises:
-        DataError: it is something else.
 
     Example:
         >>> as_tensor("mine", 0, np.zeros((2, 2, 3), np.uint8)).shape  # height, width, colour

@@ -146,9 +146,6 @@ def target_tree(task: str, i: int, y: Any) -> Tree:
     """A target as int64 or float32 tensors; a dict, and a tuple that is more than numbers, are
     several.
 
-    Raises:
-        DataError: it is neither a number nor an array of numbers.
-
     Example:
         >>> target_tree("mine", 0, 3), target_tree("mine", 0, {"box": [0.5, 1.0]})
         (tensor(3), {'box': tensor([0.5000, 1.0000])})

@@ -86,11 +86,7 @@ class Draw:
 
 
 def load_ratings(task: str, folder: Path | None) -> Data:
-    """The first of `RATING_FILES` below `folder`, as `interactions` gives it.
-
-    Raises:
-        DataError: no folder is given, no file is there, or the file is damaged.
-    """
+    """The first of `RATING_FILES` below `folder`, as `interactions` gives it."""
     (path,) = textfiles.first_present(task, folder, [(name,) for name in RATING_FILES])
     content, digest = textfiles.unpack_file(task, path)
     if path.name.startswith("ratings.dat"):
@@ -116,9 +112,6 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     Training samples are pairs (·, 2) in the order of users and times, labelled by user; held-out
     samples are 100 pairs per user (·, 100, 2), the item that was left out first. Of equal times the
     later row of the file counts as later. A user with one rating keeps it for training.
-
-    Raises:
-        DataError: a user has fewer than 99 items left without a rating.
     """
     users, items = (np.unique(column, return_inverse=True)[1] for column in ratings.T[:2])
     order = np.lexsort((np.arange(len(ratings)), ratings[:, 2], users))

@@ -120,11 +120,7 @@ def _target(y: Any) -> Tree:
 
 
 def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
-    """Refuses two folders of images whose classes have other numbers: each numbers its own.
-
-    Raises:
-        DataError: both data sets have ``class_to_idx``, as torchvision's have, and they differ.
-    """
+    """Refuses two folders of images whose classes have other numbers: each numbers its own."""
     classes, test_classes = (getattr(d, "class_to_idx", None) for d in (train, test))
     if classes is not None and test_classes is not None and classes != test_classes:
         raise DataError(

@@ -36,11 +36,7 @@ def first_present(task: str, folder: Path | None, names: Sequence[tuple[str, ...
 
 
 def unpack_file(task: str, path: Path) -> tuple[bytes, str]:
-    """The unpacked bytes of a file and the first eight hex digits of their SHA-256.
-
-    Raises:
-        DataError: the file is damaged.
-    """
+    """The unpacked bytes of a file and the first eight hex digits of their SHA-256."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data

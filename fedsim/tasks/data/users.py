@@ -128,11 +128,7 @@ def read_sentences(task: str, file: Path, users: int | None) -> Iterator[tuple[s
 def by_user(
     task: str, what: str, train: Sequence[User], test: Sequence[User], classes: bool
 ) -> Data:
-    """The ``Data`` of users: what a partition goes by is the user, and shard i is user i's.
-
-    Raises:
-        DataError: one of them has no samples.
-    """
+    """The ``Data`` of users: what a partition goes by is the user, and shard i is user i's."""
     for role, users in (("train", train), ("test", test)):
         if not users:
             raise DataError(f"task {task}: the files of {role} have no user with samples")

@@ -26,9 +26,6 @@ def resnet(depth: int) -> nn.Module:
     A 3x3 convolution, three stages of k basic blocks (torchvision's) with 16, 32 and 64 channels,
     the mean over pixels, a linear layer. Convolutions have no bias and start as He et al. 2015 say.
 
-    Raises:
-        DataError: torchvision is missing.
-
     Source: He et al., "Deep Residual Learning for Image Recognition", 2016, section 4.2.
 
     Example:
