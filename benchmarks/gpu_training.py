@@ -31,7 +31,7 @@ from fedsim.federation.recorder import StepRecorder
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trial import trial_difference
 from fedsim.tasks.data.images import CropAndFlip, Pixels
-from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
+from fedsim.tasks.mnist import MNIST_LENET5, LeNet5
 from fedsim.tasks.models.cifar import resnet
 from fedsim.tasks.tasklist import LISTED
 from strategies import TrainJob

@@ -18,7 +18,7 @@ from fedsim import TASKS, Data, RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Batches
 from fedsim.federation.trainer import build_model
-from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
+from fedsim.tasks.mnist import MNIST_LENET5, LeNet5, load_mnist
 from strategies.client_optimizers import SGD, Adam
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {

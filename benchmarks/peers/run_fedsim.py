@@ -13,7 +13,7 @@ from typing import Any
 from work import LR, Turns
 
 from fedsim import TASKS, Data, RunConfig, run
-from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
+from fedsim.tasks.mnist import MNIST_LENET5, LeNet5
 
 try:
     from strategies.client_optimizers import SGD

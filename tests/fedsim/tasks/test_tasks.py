@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks import TASKS, Data, get_task
-from fedsim.tasks.lenet import LeNet5
+from fedsim.tasks.mnist import LeNet5
 from fedsim.tasks.tasklist import LISTED
 
 PAIRS = torch.tensor([[0, 1], [1, 0]])

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fedsim.tasks import get_task
-from fedsim.tasks.mlp import mlp
+from fedsim.tasks.mnist import mlp
 from fedsim.tasks.models.cifar import Shortcut
 from fedsim.tasks.tasklist import LISTED
 
