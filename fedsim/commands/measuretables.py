@@ -117,7 +117,7 @@ def advice(frame: pd.DataFrame, width: int) -> str:
     if not choice:
         return ""
     lines = fill(advice_text(choice), width, break_on_hyphens=False)
-    return f"{lines}\n{search_command(choice, width)}"
+    return f"{lines}\n{search_command(choice)}"
 
 
 def three(value: float, digits: int = 3) -> str:

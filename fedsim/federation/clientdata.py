@@ -205,7 +205,7 @@ def _split(
 ) -> ClientData:
     data = load_data(task, folder, download).data
     groups = data.groups()
-    if groups is None and partitions.goes_by_labels(partition):
+    if groups is None and partitions.goes_by(partition) == "label":
         raise UsageError(
             f"--partition is {partition!r}: the samples of task {task.name} have no labels to go "
             "by; it takes iid or contiguous (groups=, or labels of the Data, gives it some)"
@@ -216,7 +216,7 @@ def _split(
             "by, such as a user or a role"
         )
     feature = None  # the mean of each training sample's inputs
-    if partitions.goes_by_feature(partition):
+    if partitions.goes_by(partition) == "feature":
         x = data.train_x
         if not isinstance(x, Tensor) or not x.is_floating_point():
             raise UsageError(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import numpy as np
 import pandas as pd
@@ -85,22 +86,10 @@ def advice_text(advice: Sequence[Advice]) -> str:
     )
 
 
-def search_command(advice: Sequence[Advice], width: int) -> str:
-    """The command that trains with the recommended methods, in lines of ``width`` characters.
-
-    A line breaks between two methods, where a shell lets it; quotes in a method are escaped.
-    """
-    forms = dict.fromkeys(_form(name) for a in advice for name in (a.near, a.fast))
-    methods = [form.replace("'", "'\"'\"'") for form in forms]
-    lines = ["fedsim search --task TASK --methods '"]
-    for place, method in enumerate(methods):
-        end = ";" if place + 1 < len(methods) else "'"
-        glue = "" if lines[-1].endswith("'") or not lines[-1] else " "
-        if len(lines[-1]) + len(glue) + len(method) + len(end) > width:
-            lines.append("")
-            glue = ""
-        lines[-1] += glue + method + end
-    return "\n".join(lines)
+def search_command(advice: Sequence[Advice]) -> str:
+    """The command that trains with the recommended methods, as a shell takes it."""
+    methods = dict.fromkeys(_form(name) for a in advice for name in (a.near, a.fast))
+    return f"fedsim search --task TASK --methods {quote('; '.join(methods))}"
 
 
 def _form(method: str) -> str:

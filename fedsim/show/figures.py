@@ -1,6 +1,7 @@
 """The content of each figure of results: lines, marks, axes and words."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
@@ -174,7 +175,8 @@ def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up")
     if (points["seeds"] < most_seeds).any():
         look = Look(GREY, 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
-    marks = [front_of(best["x"], best["y"])] if len(best) > 1 else []
+    joined = Marks(x=[*best["x"]], y=[*best["y"]], kind="steps", name="front", width=1)
+    marks = [replace(joined, direct_label=False)] if len(best) > 1 else []
     notes = []
     for place, point in points.iterrows():
         cell, fewer = point["cell"], point["seeds"] < most_seeds
@@ -234,16 +236,6 @@ def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFr
     return points.assign(low=[low for low, _ in ends], high=[high for _, high in ends])
 
 
-def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:
-    """The line that joins what no other beats."""
-    return Marks(x=[*x], y=[*y], kind="steps", name=name, width=1, direct_label=False)
-
-
-def limit_of(name: str) -> Marks:
-    """The entry in the legend of a dotted line that crosses a figure."""
-    return Marks(look=Look(GREY, 3, None), name=name, width=1)
-
-
 def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -> Chart:
     """The metric over simulated time, a line per cell; seeds are averaged round by round.
 
@@ -256,7 +248,7 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
     shown = [line for line in lines if id(line) in first]
     marks = _lines(shown, {line.cell: styles[line.cell] for line in shown}, TIME, name)
     if target is not None:
-        marks.append(limit_of(f"target {target:g}"))
+        marks.append(Marks(look=Look(GREY, 3, None), name=f"target {target:g}", width=1))
     many = f"\nthe {SHOWN} fastest of {len(lines)} cells" if len(lines) > SHOWN else ""
     return Chart(
         title=titled(priced) + many,

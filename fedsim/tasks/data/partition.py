@@ -55,7 +55,16 @@ from fedsim.tasks.tasklist import PARTITIONS as FORMS
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
-_BY_CLASS = ("dirichlet", "shards", "pathological")
+_BY_CLASS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "dirichlet": ("DirichletPartitioner", "alpha", {"min_partition_size": 1}),
+    "shards": ("ShardPartitioner", "num_shards_per_partition", {}),
+    "pathological": (
+        "PathologicalPartitioner", "num_classes_per_partition",
+        {"class_assignment_mode": "deterministic"},
+    ),
+}  # fmt: skip
+"""A class of flwr-datasets, its setting that is typed, and others."""
+
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
@@ -133,30 +142,21 @@ def check_partition(spec: str) -> None:
     _parse(spec)
 
 
-def goes_by_labels(spec: str) -> bool:
-    """Whether a split needs to know the label of each sample.
+def goes_by(spec: str) -> str | None:
+    """What a split needs to know of each sample: its `label`, the `feature` (the mean of its
+    inputs), or nothing.
 
     Example:
-        >>> goes_by_labels("dirichlet(0.3)"), goes_by_labels("contiguous")
-        (True, False)
+        >>> goes_by("dirichlet(0.3)"), goes_by("feature"), goes_by("contiguous")
+        ('label', 'feature', None)
     """
     parsed = _parse(spec)
     if parsed.call is not None:
-        return flowersplits.partition_column(parsed.call) == flowersplits.LABEL
-    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, *_UNDRAWN, DRAWN)
-
-
-def goes_by_feature(spec: str) -> bool:
-    """Whether a split needs the mean of each sample's inputs.
-
-    Example:
-        >>> goes_by_feature("feature"), goes_by_feature("iid")
-        (True, False)
-    """
-    parsed = _parse(spec)
-    if parsed.call is not None:
-        return flowersplits.partition_column(parsed.call) == flowersplits.FEATURE
-    return parsed.kind == FEATURE
+        return flowersplits.partition_column(parsed.call)
+    if parsed.kind == FEATURE:
+        return flowersplits.FEATURE
+    labels = parsed.alpha is not None or parsed.kind not in (*_PLAIN, *_UNDRAWN, DRAWN)
+    return flowersplits.LABEL if labels else None
 
 
 def is_given(spec: str) -> bool:
@@ -233,7 +233,20 @@ def split(
         return flowersplits.deal(flower, spec, columns, order, clients)
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
-    return _by_label(parsed, spec, labels, order, clients, seed)
+    if parsed.kind in _SIZES:
+        name, arguments = f"{parsed.kind.capitalize()}Partitioner", {}
+    else:
+        name, setting, usual = _BY_CLASS[parsed.kind]
+        value = parsed.value if parsed.kind == "dirichlet" else int(parsed.value)
+        arguments = {
+            "partition_by": "label",
+            "shuffle": False,
+            "seed": seed,
+            setting: value,
+            **usual,
+        }
+    dealer: Partitioner = vars(flowersplits.flower(spec))[name](clients, **arguments)
+    return flowersplits.deal(dealer, spec, {"label": labels}, order, clients)
 
 
 def _parse(spec: str) -> _Spec:
@@ -322,30 +335,3 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
             f" {classes - clients - parsed.value + 1:.0f} of {classes} classes to nobody; give at"
             f" least pathological({classes - clients + 1}), or shards(NUMBER)"
         )
-
-
-def _by_label(
-    parsed: _Spec,
-    spec: str,
-    labels: NDArray[Any],
-    order: NDArray[np.int64],
-    clients: int,
-    seed: int,
-) -> list[NDArray[np.int64]]:
-    """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
-    flower = flowersplits.flower(spec)
-    count, drawn = int(parsed.value), {"shuffle": False, "seed": seed}
-    partitioner: Partitioner
-    if parsed.kind in _SIZES:
-        partitioner = vars(flower)[f"{parsed.kind.capitalize()}Partitioner"](clients)
-    elif parsed.kind == "dirichlet":
-        partitioner = flower.DirichletPartitioner(
-            clients, "label", parsed.value, min_partition_size=1, **drawn
-        )
-    elif parsed.kind == "shards":
-        partitioner = flower.ShardPartitioner(clients, "label", count, **drawn)
-    else:
-        partitioner = flower.PathologicalPartitioner(
-            clients, "label", count, "deterministic", **drawn
-        )
-    return flowersplits.deal(partitioner, spec, {"label": labels}, order, clients)
