@@ -83,7 +83,8 @@ def select_methods(methods: str | Sequence[str]) -> list[str]:
         texts = [part for listed in split_text(word, ";") for part in split_text(listed)]
     else:
         texts = list(methods)
-    texts = [part for part in dict.fromkeys(texts) if part]
+    named = (part.strip().removesuffix("()") for part in texts)
+    texts = [part for part in dict.fromkeys(named) if part]
     if not texts:
         raise UsageError(f"--methods is {methods!r}: it takes all, published, or methods' texts")
     for method in texts:
@@ -152,7 +153,7 @@ def point_texts(params: Mapping[str, Any]) -> dict[str, str]:
     """A point in texts: method, n, p, coder and rate; what not every search chooses, if it has."""
     used: dict[str, Any] = {k: None if v != v else v for k, v in params.items()}  # NaN in a frame
     texts = {
-        "method": short(used["method"]),
+        "method": used["method"],
         "n": f"{used['temporal']:.0f}",
         "p": units.plain(used["gradient"]),
         "coder": "" if used["coder"] == OWN_CODER else used["coder"],
@@ -172,16 +173,6 @@ def point_text(params: Mapping[str, Any]) -> str:
     names = {"method": "", "coder": "coders ", "downlink": "downlink "}
     texts = point_texts(params)
     return ", ".join(f"{names.get(k, f'{k} = ')}{text}" for k, text in texts.items() if text)
-
-
-def short(method: str) -> str:
-    """A method as tables call it: without what every text has.
-
-    Example:
-        >>> short("sbc"), short("ef(topk({p}) | cnat | golomb)")
-        ('sbc', 'ef(topk({p}) | cnat | golomb)')
-    """
-    return method.strip().removesuffix("()")
 
 
 @lru_cache(maxsize=4096)

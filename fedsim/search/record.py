@@ -14,7 +14,6 @@ from fedsim.results.intervals import tied, wilson
 from fedsim.search import curves
 from fedsim.search.finals import Finalist, SeedScores, by_value
 from fedsim.search.goal import Goal
-from fedsim.search.methods import short
 from fedsim.search.stopping import BEHIND, DEARER
 from fedsim.search.study import CELL, WHY, Study, quiet
 from fedsim.show.headline import BINOMIAL
@@ -52,7 +51,6 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
                 "trial": trial.number,
                 "state": trial.state.name.lower(),
                 "why": trial.user_attrs[WHY],
-                "method": short(used.pop("method")),
                 **used,
                 "bits": point[0] if point else None,
                 "metric": point[1] if point else None,
@@ -72,7 +70,7 @@ def finalists(ranked: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
                 "rank": rank,
                 "tie": final.tie,
                 "trial": final.trial,
-                **final.params | {"method": short(final.params["method"])},
+                **final.params,
                 **_columns("validation", final.validated, goal),
                 **_columns("held_out", final.held, goal),
             }
@@ -114,7 +112,7 @@ def methods(
     pruned = ~done & frame["why"].isin((BEHIND, DEARER))
     ends = pd.DataFrame({"trials": 1, "done": done, "pruned": pruned, "failed": ~done & ~pruned})
     counts = ends.groupby(frame["method"]).sum().astype(int)
-    counts = counts.reindex([short(name) for name in study.space.methods], fill_value=0)
+    counts = counts.reindex(list(study.space.methods), fill_value=0)
     order = [*([] if goal.front else finals), *(t.number for t in by_value(study))]
     best = frame.set_index("trial", drop=False).loc[order].drop_duplicates("method")
     validated = [finals[k].validated if k in finals else SeedScores((), ()) for k in best["trial"]]
@@ -153,7 +151,7 @@ def _tie(
 def too_few(frame: pd.DataFrame, names: Sequence[str]) -> str:
     """Why the trials are too few to name an importance; empty where they are enough."""
     ended = _ended(frame)
-    counts = ended["method"].value_counts().reindex([short(name) for name in names], fill_value=0)
+    counts = ended["method"].value_counts().reindex(list(names), fill_value=0)
     if counts.min() >= FEWEST and len(ended) >= FEWEST_IN_ALL:
         return ""
     return (

@@ -23,7 +23,6 @@ from fedsim.search.methods import (
     compressor,
     max_fraction,
     sent_down,
-    short,
     takes_coder,
 )
 from fedsim.settings.config import RunConfig
@@ -194,7 +193,7 @@ class Space:
         """The run at a point, scored on the validation part."""
         used = self.used(params)
         method, p = used["method"], used["gradient"]
-        shown = short(method)
+        shown = method
         method = at_rate(method, used["lr"])
         if used["coder"] != OWN_CODER:
             method, p = text(compressor(method, p, used["coder"])), None
@@ -233,7 +232,7 @@ class Space:
         part = config.evaluation.validation if validation else None
         config = config.but(seed=seed, validation=part)
         used = self.used(params)
-        name = re.sub(r"[^A-Za-z0-9]+", "-", short(used["method"]).replace("{p}", "p")).strip("-")
+        name = re.sub(r"[^A-Za-z0-9]+", "-", used["method"].replace("{p}", "p")).strip("-")
         fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"
         digest = config.digest_of(files=False)
         return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{digest}", config)
@@ -329,7 +328,7 @@ def fitting(
     smallest = min(bits, key=lambda method: bits[method])
     if goal.budget is not None and bits[smallest] > goal.budget:
         raise UsageError(
-            f"--budget is {goal.budget:g} bit: one message of {short(smallest)} has "
+            f"--budget is {goal.budget:g} bit: one message of {smallest} has "
             f"{bits[smallest]} bit for this model, and no other method's is smaller"
         )
     for method, message_bits in list(bits.items()):
