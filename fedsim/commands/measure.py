@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from fedsim.commands.codec import add_shared, check_place, read_tensors
 from fedsim.commands.output import print_document
@@ -14,11 +15,11 @@ from fedsim.settings.declarations import flag
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Group
 
-    from compressors import Tensors
+    from fedsim.measure.coders import CoderPlan
     from fedsim.measure.methods import Progress
 
+_CODED = {"positions_of": POSITIONS_OF, "symbols_of": SYMBOLS_OF}
 _ABOUT = (
     "Sends each file as one update through every method and prints bits, error and time. With "
     "several files, bits, errors and times are added up."
@@ -68,35 +69,21 @@ def add_measure(commands: Any) -> None:
     parser.set_defaults(command=_command, extra="report")
 
 
-class _Job(NamedTuple):
-    measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
-    settings: dict[str, Any]  # for ``--json``
-    rows: str  # the key of the rows in ``--json``
-    table: Callable[[pd.DataFrame, int], list[Group]]
-
-
 def _command(flags: argparse.Namespace) -> int:
     """Measures and prints the table; 1 if a method or coder could not carry the updates."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
+    from fedsim.measure.coders import measure_coders
+    from fedsim.measure.methods import measure
 
-    from fedsim.commands.measuretables import advice
-    from fedsim.show.layout import print_whole
-
-    job = _methods(flags) if flags.coders is None else _coders(flags)
+    plan = _checked(flags)  # a bad text is refused before files are read
     check_place(flags.csv, "--csv")
     updates = [read_tensors(file, flags).tensors for file in flags.file]
-    tell = Console(stderr=True, quiet=flags.json)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=tell, transient=True, disable=not tell.is_terminal) as bar:
-        task = bar.add_task("")
-        frame = job.measure(
-            updates,
-            lambda done, total, name: bar.update(
-                task, completed=done, total=total, description=name.replace("[", r"\[")
-            ),
-        )
+    shared: dict[str, Any] = {"density": flags.density, "repeat": flags.repeat, "seed": flags.seed}
+    with _progress(flags.json) as progress:
+        if plan is None:
+            frame = measure(updates, flags.methods or "all", progress=progress, **shared)
+        else:
+            methods = {name: getattr(flags, name) or usual for name, usual in _CODED.items()}
+            frame = measure_coders(updates, flags.coders, progress=progress, **methods, **shared)
     if flags.csv:
         with writable("--csv", flags.csv):
             from fedsim.ground.files import write_text
@@ -104,71 +91,61 @@ def _command(flags: argparse.Namespace) -> int:
             write_text(flags.csv, frame.to_csv(index=False))
     if flags.json:
         entries = sum(x.numel() for update in updates for x in update.values())
-        print_document(
-            {
-                "files": flags.file,
-                "entries": entries,
-                "repeat": flags.repeat,
-                "seed": flags.seed,
-                "density": flags.density,
-                **job.settings,
-                job.rows: [
-                    row | {"error": row["error"] or None} for row in frame.to_dict("records")
-                ],
-            }
-        )
+        rows = [row | {"error": row["error"] or None} for row in frame.to_dict("records")]
+        coded = {} if plan is None else {name: getattr(plan, name) for name in _CODED}
+        named = {"methods" if plan is None else "coders": rows}
+        print_document({"files": flags.file, "entries": entries} | shared | coded | named)
     else:
-        console = Console()
-        print_whole(console, *job.table(frame, console.width))
-        if job.rows == "methods" and (words := advice(frame, console.width)):
-            console.print(f"\n{words}", highlight=False, markup=False, soft_wrap=True)
+        _print(frame, plan)
     return int(bool((frame["error"] != "").any()))
 
 
-def _methods(flags: argparse.Namespace) -> _Job:
-    """Whole methods; a bad text is refused before files are read."""
-    from fedsim.commands.measuretables import measured_table
+def _checked(flags: argparse.Namespace) -> CoderPlan | None:
+    """The coders that are measured; None: whole methods are. ``UsageError`` for a bad text."""
+    from fedsim.measure.coders import choose_coders
     from fedsim.measure.inputs import choose
-    from fedsim.measure.methods import measure
 
-    for name in ("positions_of", "symbols_of"):
-        if getattr(flags, name) is not None:
-            raise UsageError(f"{flag(name)} is {getattr(flags, name)!r}: it goes with --coders")
-    methods = flags.methods or "all"
-    choose(methods, flags.density)
-    return _Job(
-        lambda updates, progress: measure(
-            updates, methods, flags.density, flags.repeat, flags.seed, progress
-        ),
-        {},
-        "methods",
-        lambda frame, width: [measured_table(frame, width)],
-    )
-
-
-def _coders(flags: argparse.Namespace) -> _Job:
-    """Coders; bad texts are refused before files are read."""
-    from fedsim.commands.measuretables import coders_tables
-    from fedsim.measure.coders import choose_coders, measure_coders
-
+    if flags.coders is None:
+        for name in _CODED:
+            if getattr(flags, name) is not None:
+                raise UsageError(f"{flag(name)} is {getattr(flags, name)!r}: it goes with --coders")
+        choose(flags.methods or "all", flags.density)
+        return None
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")
-    settings = {
-        "positions_of": flags.positions_of or POSITIONS_OF,
-        "symbols_of": flags.symbols_of or SYMBOLS_OF,
-    }
-    plan = choose_coders(flags.coders, density=flags.density, **settings)
-    return _Job(
-        lambda updates, progress: measure_coders(
-            updates,
-            flags.coders,
-            density=flags.density,
-            repeat=flags.repeat,
-            seed=flags.seed,
-            progress=progress,
-            **settings,
-        ),
-        {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of},
-        "coders",
-        lambda frame, width: coders_tables(frame, plan, width),
-    )
+    methods = {name: getattr(flags, name) or usual for name, usual in _CODED.items()}
+    return choose_coders(flags.coders, density=flags.density, **methods)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    """A bar on a terminal's stderr, while methods or coders are measured."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    tell = Console(stderr=True, quiet=quiet)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=tell, transient=True, disable=not tell.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def progress(done: int, total: int, name: str) -> None:
+            name = name.replace("[", r"\[")
+            bar.update(task, completed=done, total=total, description=name)
+
+        yield progress
+
+
+def _print(frame: pd.DataFrame, plan: CoderPlan | None) -> None:
+    from rich.console import Console
+
+    from fedsim.commands.measuretables import advice, coders_tables, measured_table
+    from fedsim.show.layout import print_whole
+
+    console = Console()
+    if plan is not None:
+        print_whole(console, *coders_tables(frame, plan, console.width))
+        return
+    print_whole(console, measured_table(frame, console.width))
+    if words := advice(frame, console.width):
+        console.print(f"\n{words}", highlight=False, markup=False, soft_wrap=True)
