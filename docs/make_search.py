@@ -137,7 +137,7 @@ def finalists() -> list[Finalist]:
             "gradient": None if told["gradient"] is None else float(told["gradient"]),
         }
         held = SeedScores(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())
-        found.append(Finalist(-1, params, None, SeedScores((), ()), held, "tie" in str(by), BASE))
+        found.append(Finalist(-1, params, SeedScores((), ()), held, "tie" in str(by), BASE))
     return found
 
 

@@ -71,7 +71,6 @@ class Finalist:
     Attributes:
         trial: the number of its trial.
         params: as it was run.
-        point: bits and metric of its trial.
         validated, held: its runs scored on the validation part, and on the held-out part.
         tie: whether its validation scores cannot be told from those of the first.
         config: the run of its first fresh seed on the held-out part.
@@ -79,7 +78,6 @@ class Finalist:
 
     trial: int
     params: Params
-    point: tuple[float, float] | None
     validated: SeedScores
     held: SeedScores
     tie: bool
@@ -274,12 +272,10 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
         curves.read_curve(folder, budget_of) if _done(folder) else Curve((), ())
         for _, _, folder in _runs(space, trial, seeds, out)
     ]
-    curve = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
         trial.number,
         space.used(trial.params),
-        space.goal.point(curve),
         _seed_scores(space.goal, runs[::2]),
         _seed_scores(space.goal, runs[1::2]),
         False,

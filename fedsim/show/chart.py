@@ -92,7 +92,7 @@ class Marks:
         texts: the text that the page shows for each at the pointer; empty: none.
         low, high: (N,) the range of each: a line has a band, other marks have bars.
         start: (N,) where bars begin; they end at x.
-        hollow: (N,) which marks are; empty: none, and all have a black edge.
+        hollow: whether marks are, in place of a black edge.
         direct_label: whether its name may be written next to it instead of in the legend.
         size: of a mark, in points.
         width: of a line, in points.
@@ -107,7 +107,7 @@ class Marks:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     start: np.ndarray | Sequence[float] = ()
-    hollow: Sequence[bool] = ()
+    hollow: bool = False
     direct_label: bool = True
     size: float = 4
     width: float = 1.7
@@ -164,7 +164,7 @@ class Chart:
         notes: texts next to points (x, y), on the empty side: towards low x, and towards the
             better y.
         higher: whether a higher y is the better.
-        at_x, at_y: where a dotted line crosses the figure.
+        at_y: where a dotted line crosses the figure.
     """
 
     title: str
@@ -175,7 +175,6 @@ class Chart:
     strip: Strip | None = None
     notes: Sequence[tuple[float, float, str]] = ()
     higher: bool = True
-    at_x: float | None = None
     at_y: float | None = None
 
 

@@ -164,21 +164,16 @@ def pareto_points(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up"
     return points
 
 
-def front(points: pd.DataFrame, x: str, y: str, higher: bool) -> pd.DataFrame:
-    """The rows that no other beats in both bits and metric, by bits upwards.
-
-    Args:
-        points: rows without NaN.
-        x, y: the columns of bits and of the metric.
-        higher: whether a higher metric is better.
+def front(points: pd.DataFrame, higher: bool) -> pd.DataFrame:
+    """The rows that no other beats in both bits `x` and metric `y`, by bits upwards.
 
     Example:
-        >>> points = pd.DataFrame({"bits": [3, 1, 2], "metric": [0.9, 0.5, 0.4]})
-        >>> front(points, "bits", "metric", higher=True)["metric"].tolist()
+        >>> points = pd.DataFrame({"x": [3, 1, 2], "y": [0.9, 0.5, 0.4]})
+        >>> front(points, higher=True)["y"].tolist()
         [0.5, 0.9]
     """
-    rows = points.sort_values([x, y], ascending=[True, not higher])
-    losses = -rows[y] if higher else rows[y]
+    rows = points.sort_values(["x", "y"], ascending=[True, not higher])
+    losses = -rows["y"] if higher else rows["y"]
     return rows[losses < losses.cummin().shift(fill_value=np.inf)]
 
 

@@ -169,12 +169,12 @@ def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up")
     check_frame(runs, "runs", "pareto()")
     name, higher = metric_name(runs), higher_is_better(runs)
     points = intervals(pareto_points(runs, bits, budget_of), samples_of(runs), name)
-    styles, best = looks([*points["cell"]]), front(points, "x", "y", higher)
+    styles, best = looks([*points["cell"]]), front(points, higher)
     named, reading = legend(styles, lines=False)
     symbol, most_seeds = delay_symbol(runs), points["seeds"].max()
     if (points["seeds"] < most_seeds).any():
         look = Look(GREY, 0, 0)
-        reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
+        reading.append(Marks(look=look, kind="points", size=8, hollow=True, name=_FEWER))
     joined = Marks(x=[*best["x"]], y=[*best["y"]], kind="steps", name="front", width=1)
     marks = [replace(joined, direct_label=False)] if len(best) > 1 else []
     notes = []
@@ -192,7 +192,7 @@ def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up")
                 size=8,
                 look=styles[cell],
                 name=named[cell],
-                hollow=[True] if fewer else (),
+                hollow=bool(fewer),
                 texts=[f"{text}\n{point['seeds']} of {most_seeds} seeds" if fewer else text],
             )
         )

@@ -62,9 +62,7 @@ def finalist(
     number: int, losses: Sequence[float], bits: float = 100.0, held: Sequence[float] = (-0.5,)
 ) -> Finalist:
     """A finalist of these validation losses and held-out losses."""
-    return Finalist(
-        number, POINT, (bits, 0.5), lot(losses, bits), lot(held, bits), False, RunConfig()
-    )
+    return Finalist(number, POINT, lot(losses, bits), lot(held, bits), False, RunConfig())
 
 
 class Cells:

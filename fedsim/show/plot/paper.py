@@ -164,9 +164,8 @@ def _drawn(
         axes.margins(x=0.18, y=0.1)
     elif direct and any(marks.kind == "points" for marks in labelled):  # names are around them
         axes.margins(x=0.1, y=0.2)
-    for at, line in ((chart.at_x, axes.axvline), (chart.at_y, axes.axhline)):
-        if at is not None:
-            line(at, color="#777777", lw=1, linestyle=":", zorder=0)
+    if chart.at_y is not None:
+        axes.axhline(chart.at_y, color="#777777", lw=1, linestyle=":", zorder=0)
     inches = 1 / whole_of(axes).dpi
     _scale(axes, "x", chart.x, look, axes.bbox.width * inches)
     _scale(axes, "y", chart.y, look, axes.bbox.height * inches)
@@ -281,25 +280,21 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
         return
     if not len(x):  # an entry of the legend
         x = y = np.array([np.nan])
-    bars, hollow = marks.ranges, np.array(marks.hollow or [False] * len(x), bool)
     edge, wide = (look.colour, 1.0) if marks.hollow else ("black", 0.6)
-    for mask, face in ((~hollow, look.colour), (hollow, "none")):
-        if mask.any():  # all by errorbar: the legend has one kind of artist after the other
-            axes.errorbar(
-                x[mask],
-                y[mask],
-                None if bars is None else bars[:, mask],
-                linestyle="",
-                marker=symbol,
-                markersize=scale * marks.size,
-                markeredgecolor=edge,
-                markeredgewidth=scale * wide,
-                markerfacecolor=face,
-                elinewidth=1.5 * scale,
-                zorder=2,
-                **style,
-            )
-            style["label"] = "_"
+    axes.errorbar(  # all by errorbar: the legend has one kind of artist after the other
+        x,
+        y,
+        marks.ranges,
+        linestyle="",
+        marker=symbol,
+        markersize=scale * marks.size,
+        markeredgecolor=edge,
+        markeredgewidth=scale * wide,
+        markerfacecolor="none" if marks.hollow else look.colour,
+        elinewidth=1.5 * scale,
+        zorder=2,
+        **style,
+    )
 
 
 def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis, look: Style, inches: float) -> None:

@@ -77,8 +77,8 @@ def test_the_front_holds_what_no_other_beats() -> None:
     )
     points = pareto_points(runs)
     assert [cell[0] for cell in points["cell"]] == [1, 2, 3, 4, 5]
-    assert [cell[0] for cell in front(points, "x", "y", higher=True)["cell"]] == [5, 1]
-    assert [cell[0] for cell in front(points, "x", "y", higher=False)["cell"]] == [2, 3]
+    assert [cell[0] for cell in front(points, higher=True)["cell"]] == [5, 1]
+    assert [cell[0] for cell in front(points, higher=False)["cell"]] == [2, 3]
     axes = pareto(runs)
     assert drawn(axes) == [[10, 100], [0.85, 0.9]]
     assert axes.get_xscale() == "log"
