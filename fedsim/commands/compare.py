@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from fedsim.results.ranks import Comparison
     from fedsim.show.blocks import Blocks
 
-HEADINGS = (
-    "n", "p", "seeds", "A", "B", "A - B", "p-value", "up B / A", "total B / A", "better",
-)  # fmt: skip
-
 FEW = 5
 """With fewer seeds, a table has a remark on it."""
 
@@ -144,14 +140,9 @@ def _document(cells: "pd.DataFrame | None", result: "Comparison | None") -> dict
 def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     from rich.console import Console
 
-    from fedsim.show.layout import Column, Kind, print_whole, terminal_table
+    from fedsim.show.layout import print_whole, text_table
 
-    console, name = Console(), result.metric_name
-    kinds: dict[str, Kind] = {"method": "name", "better": "words"}
-    heads = ("method", "n", "p", name, "up" if blocks.budget_of == "up" else "bits",
-             "difference", "rank", "p-value", "better")  # fmt: skip
-    columns = [Column(head, kinds.get(head, "number")) for head in heads]
-    rows = [(_method(row, result, blocks), "") for row in result.methods.to_dict("records")]
+    console = Console()
     words = (
         f"Blocks (task and seed) that all methods have: {result.blocks}. Difference: to "
         f"{result.reference}, with its paired interval of 95 % (Student's t, uncorrected). "
@@ -171,37 +162,37 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     if blocks.failed:
         words += f" Failed runs count nowhere: {blocks.failed}."
     title = f"{len(result.methods)} methods by the last evaluation"
-    print_whole(
-        console, terminal_table(columns, rows, console.width, keys=1, title=title, caption=words)
-    )
+    texts = [_method(row, result, blocks) for row in result.methods.to_dict("records")]
+    layout: Any = {"names": ["method"], "words": ["better"], "title": title, "caption": words}
+    print_whole(console, text_table(texts, console.width, **layout))
 
 
-def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> list[str]:
+def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> dict[str, str]:
     """The row of a method; n and p are empty where tasks or budgets have unlike best cells."""
     name, cells = result.metric_name, blocks.cells[blocks.cells["label"] == row["label"]]
     has_one_cell = len(cells[["temporal", "gradient"]].drop_duplicates()) == 1
-    where = [str(cells["temporal"].iloc[0]), units.plain(cells["gradient"].iloc[0])]
+    better = {"": "cannot be told", "yes": "yes", "no": "no"}[row["better"]]
+    better += ", equivalent" if row["equivalent"] else ""
     is_reference = row["label"] == result.reference
+    difference = units.averaged(row["difference"], row["half"], name)
     sign = "+" if row["difference"] > 0 else ""
-    return [
-        row["label"],
-        *(where if has_one_cell else ["", ""]),
-        units.score(row["metric"], name),
-        units.bits(cells["bits"].mean()),
-        "" if is_reference else sign + units.averaged(row["difference"], row["half"], name),
-        f"{row['rank']:.2f}",
-        "" if isnan(row["p_corrected"]) else f"{row['p_corrected']:.2g}",
-        "reference"
-        if is_reference
-        else {"": "cannot be told", "yes": "yes", "no": "no"}[row["better"]]
-        + (", equivalent" if row["equivalent"] else ""),
-    ]
+    return {
+        "method": row["label"],
+        "n": str(cells["temporal"].iloc[0]) if has_one_cell else "",
+        "p": units.plain(cells["gradient"].iloc[0]) if has_one_cell else "",
+        name: units.score(row["metric"], name),
+        "up" if blocks.budget_of == "up" else "bits": units.bits(cells["bits"].mean()),
+        "difference": "" if is_reference else f"{sign}{difference}",
+        "rank": f"{row['rank']:.2f}",
+        "p-value": "" if isnan(row["p_corrected"]) else f"{row['p_corrected']:.2g}",
+        "better": "reference" if is_reference else better,
+    }
 
 
 def _print_cells(table: "pd.DataFrame") -> None:
     from rich.console import Console
 
-    from fedsim.show.layout import Column, print_whole, terminal_table
+    from fedsim.show.layout import print_whole, text_table
 
     console = Console()
     first, other = table["method"].iloc[0], table["other_method"].iloc[0]
@@ -222,28 +213,27 @@ def _print_cells(table: "pd.DataFrame") -> None:
             " Without a p-value: seeds whose differences are all the same, or not finite, say "
             "nothing of chance."
         )
-    columns = [Column(head, "words" if head == "better" else "number") for head in HEADINGS]
-    rows = [(_texts(cell), "") for cell in table.to_dict("records")]
-    print_whole(
-        console, terminal_table(columns, rows, console.width, keys=3, title=title, caption=words)
-    )
+    texts = [_texts(cell) for cell in table.to_dict("records")]
+    layout: Any = {"words": ["better"], "keys": 3, "title": title, "caption": words}
+    print_whole(console, text_table(texts, console.width, **layout))
 
 
-def _texts(cell: dict[str, Any]) -> list[str]:
+def _texts(cell: dict[str, Any]) -> dict[str, str]:
     """A cell's row; empty is what is not known, such as a share of no bits."""
-    shares = (
-        units.fraction(cell[f"other_{bits}"] / cell[bits] if cell[bits] else None)
-        for bits in ("up_bits", "total_bits")
-    )
+
+    def share(bits: str) -> str:
+        return units.fraction(cell[f"other_{bits}"] / cell[bits] if cell[bits] else None)
+
     name, sign = cell["metric_name"], "+" if cell["difference"] > 0 else ""
-    return [
-        str(cell["temporal"]),
-        units.plain(cell["gradient"]),
-        str(cell["seeds"]),
-        units.score(cell["metric"], name),
-        units.score(cell["other_metric"], name),
-        sign + units.averaged(cell["difference"], cell["half"], name),
-        "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}",
-        *shares,
-        {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
-    ]
+    return {
+        "n": str(cell["temporal"]),
+        "p": units.plain(cell["gradient"]),
+        "seeds": str(cell["seeds"]),
+        "A": units.score(cell["metric"], name),
+        "B": units.score(cell["other_metric"], name),
+        "A - B": sign + units.averaged(cell["difference"], cell["half"], name),
+        "p-value": "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}",
+        "up B / A": share("up_bits"),
+        "total B / A": share("total_bits"),
+        "better": {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
+    }

@@ -133,35 +133,29 @@ def _network_table(
     console: Any,
 ) -> Any:
     """A network's table; ``clocked``: the runs went by that clock themselves."""
-    from fedsim.show.layout import Column, Row, terminal_table
+    from fedsim.show.layout import text_table
 
-    tasks = ["task"] if table["task"].nunique() > 1 else []
-    energy = ["energy"] if "energy_joules" in table else []
-    headings = [*tasks, "method", symbol, "p", "whole run", *energy]
-    headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
-    rows: list[Row] = []
+    tasks, rows = table["task"].nunique() > 1, []
     for cell in table.to_dict("records"):
-        texts = [
-            *(cell[name] for name in tasks),
-            cell["label"],
-            str(cell["temporal"]),
-            units.plain(cell["gradient"]),
-            units.duration(cell["sim_seconds"]),
-        ]
-        if energy:
-            texts.append(f"{cell['energy_joules']:.4g} J")
+        texts = {"task": cell["task"]} if tasks else {}
+        texts |= {
+            "method": cell["label"],
+            symbol: str(cell["temporal"]),
+            "p": units.plain(cell["gradient"]),
+            "whole run": units.duration(cell["sim_seconds"]),
+        }
+        if "energy_joules" in table:
+            texts["energy"] = f"{cell['energy_joules']:.4g} J"
         if target is not None:
             reached = units.duration(cell["target_seconds"]) or "not reached"
-            texts += [reached, f"{cell['reached']} of {cell['seeds']}"]
-        rows.append((texts, ""))
-    columns = [
-        Column(head, "name" if head in ("task", "method") else "number") for head in headings
-    ]
-    return terminal_table(
-        columns,
+            texts[f"to {metric} {target:g}"] = reached
+            texts["seeds there"] = f"{cell['reached']} of {cell['seeds']}"
+        rows.append(texts)
+    return text_table(
         rows,
         console.width,
-        keys=3 + len(tasks),
+        names=("task", "method"),
+        keys=3 + tasks,
         title=f"Simulated time on {name}",
         caption="As the runs went, by their own clocks."
         if clocked

@@ -11,7 +11,7 @@ from fedsim.ground import units
 from fedsim.search.goal import NOT_REACHED, Goal
 from fedsim.search.methods import point_texts
 from fedsim.show import markup
-from fedsim.show.layout import Column, terminal_table
+from fedsim.show.layout import text_table
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
@@ -106,9 +106,8 @@ def _score_texts(row: dict[str, Any], goal: Goal, part: str) -> dict[str, str]:
 def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> Group:
     """A table for a terminal of ``width`` columns; if it is cut, its first two are repeated."""
     names = ("method", "coder", "downlink")
-    columns = [Column(head, "name" if head in names else "number") for head in texts]
-    rows = [(row, "") for row in texts.to_numpy().tolist()]
-    return terminal_table(columns, rows, width, keys=2, title=title, caption=caption)
+    rows = texts.to_dict("records")
+    return text_table(rows, width, names=names, keys=2, title=title, caption=caption)
 
 
 def for_page(texts: pd.DataFrame, about: str) -> str:

@@ -13,7 +13,7 @@ from fedsim.show.budgets import Steps, steps_of
 from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame, check_repeated, check_task, of_done
-from fedsim.show.layout import Column, Row, terminal_table
+from fedsim.show.layout import text_table
 from fedsim.show.style import higher_is_better, metric_name
 
 _CELL = ["label", "temporal", "gradient"]
@@ -177,13 +177,11 @@ def best_table(
         rich.print(best_table(fedsim.load("results/sbc"), 2e6, 80))
     """
     headings, rows = texts(best(results, up_bits, budget_of), metric_name(results.runs))
-    columns = [Column(head, "name" if head == "method" else "number") for head in headings]
-    lines: list[Row] = [(row, "") for row in rows]
     ways = "both ways" if budget_of == "total" else "upstream"
-    return terminal_table(
-        columns,
-        lines,
+    return text_table(
+        [dict(zip(headings, row, strict=True)) for row in rows],
         width,
+        names=["method"],
         keys=3,  # every part has method, n and p
         title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."

@@ -1,7 +1,7 @@
 """Tables for a terminal of any width: names break, columns go below, numbers stay whole."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Literal
@@ -117,6 +117,23 @@ def terminal_table(
             table.add_row(*map(Text, cells), style=style)
         parts += [Text(), table] if number else [table]
     return Group(*parts, *([Text(below, style="table.caption")] if caption else []))
+
+
+def text_table(
+    rows: Sequence[Mapping[str, str]],
+    width: int,
+    *,
+    names: Collection[str] = (),
+    words: Collection[str] = (),
+    keys: int = 1,
+    title: str = "",
+    caption: str = "",
+) -> Group:
+    """``terminal_table`` of rows by heading; all but ``names`` and ``words`` are numbers."""
+    kinds: dict[str, Kind] = {**dict.fromkeys(names, "name"), **dict.fromkeys(words, "words")}
+    columns = [Column(heading, kinds.get(heading, "number")) for heading in rows[0]]
+    lines = [([*row.values()], "") for row in rows]
+    return terminal_table(columns, lines, width, keys=keys, title=title, caption=caption)
 
 
 def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
