@@ -37,9 +37,17 @@ _HEADINGS = {
 }
 
 
+def _entries(things: Mapping[str, Any], kind: str, *about: str) -> list[Entry]:
+    """An entry per thing by name, with those of its attributes."""
+    return [
+        {"name": name, "kind": kind} | {key: getattr(thing, key) for key in about}
+        for name, thing in things.items()
+    ]
+
+
 def _rows(kinds: tuple[str, ...]) -> list[Entry]:
-    about = ("name", "kind", "title", "source", "example", "contrib")
-    return [{key: getattr(row, key) for key in about} for row in ROWS if row.kind in kinds]
+    rows = {row.name: row for row in ROWS if row.kind in kinds}
+    return _entries(rows, "", "kind", "title", "source", "example", "contrib")
 
 
 def bibtex(source: str) -> str | None:
@@ -84,23 +92,8 @@ def _strategies() -> list[Entry]:
 
 
 def _presets(presets: dict[str, Preset], kind: str) -> list[Entry]:
-    return [
-        {
-            "name": name,
-            "kind": kind,
-            "title": f"{preset.title}: {preset.text}",
-            "source": preset.source,
-        }
-        for name, preset in presets.items()
-    ]
-
-
-def _named(registry: Mapping[str, Any], kind: str) -> list[Entry]:
-    about = ("title", "source", "example")
-    return [
-        {"name": name, "kind": kind} | {key: getattr(row, key) for key in about}
-        for name, row in registry.items()
-    ]
+    entries = _entries(presets, kind, "title", "text", "source")
+    return [entry | {"title": f"{entry['title']}: {entry.pop('text')}"} for entry in entries]
 
 
 def _columns() -> list[Entry]:
@@ -120,20 +113,17 @@ def _columns() -> list[Entry]:
 
 
 WHAT: dict[str, Callable[[], list[Entry]]] = {
-    "tasks": lambda: [
-        {"name": name, "kind": "task", "title": listed.title, "source": listed.source}
-        for name, listed in LISTED.items()
-    ],
+    "tasks": lambda: _entries(LISTED, "task", "title", "source"),
     "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHOD_KINDS)],
     "coders": lambda: _rows(CODER_KINDS),
     "strategies": _strategies,
     "networks": lambda: _presets(PRESETS, "network"),
     "devices": lambda: _presets(DEVICE_PROFILES, "device"),
-    "controllers": lambda: _named(CONTROLLERS, "controller"),
+    "controllers": lambda: _entries(CONTROLLERS, "controller", "title", "source", "example"),
     "experiments": experiments,
     "columns": _columns,
     "runs": lambda: results_in(USUAL),
-    "samplers": lambda: _named(SAMPLERS, "sampler"),
+    "samplers": lambda: _entries(SAMPLERS, "sampler", "title", "source", "example"),
 }
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
-from math import log10
+from math import inf, log10
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ class Sizes:
         self.rate = float(trainer.optimizer.param_groups[0]["lr"])
         self.bits = lru_cache(maxsize=None)(self._bits)
 
+    @property
+    def least(self) -> float:
+        """The smallest fraction that is tried: one entry of the model, or 1e-4."""
+        return min(0.5, max(_LEAST, 1 / self.entries))
+
     def _bits(self, method: str, p: float | None, coder: str) -> int:
         codec = compressor(method, p, coder)
         packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
@@ -103,7 +108,7 @@ class Space:
         rate, longest = self.sizes.rate, max(1, self.base.plan.iterations // 2)
         limits: dict[str, tuple[float, float]] = {
             "temporal": (1, longest),
-            "gradient": (self.least, 1.0),
+            "gradient": (self.sizes.least, 1.0),
             "lr": (rate / _RATES, rate * _RATES),
         }
         if middle := getattr(self.base.plan.algorithm, "server_lr", None):
@@ -111,7 +116,7 @@ class Space:
             ends = (end for end in (middle * _SERVER_RATES, 1.0) if self._takes_rate(end))
             limits["server_lr"] = (middle / _SERVER_RATES, max(middle, next(ends, middle)))
         if self.downlinks:
-            limits["down_gradient"] = (self.least, 1.0)
+            limits["down_gradient"] = (self.sizes.least, 1.0)
         return limits
 
     def _takes_rate(self, server_lr: float) -> bool:
@@ -129,15 +134,10 @@ class Space:
         if self.goal.budget_of == "up" or self.base.downlink is not None:
             return ()
         named = [d for d in dict.fromkeys(("raw", "relay", *self.methods)) if d == at_rate(d)]
-        below = {d: with_fraction(d, self.least) if takes_fraction(d) else d for d in named}
+        below = {d: with_fraction(d, self.sizes.least) if takes_fraction(d) else d for d in named}
         return tuple(
             d for d, downlink in below.items() if not why_not(self.base, "raw", downlink=downlink)
         )
-
-    @property
-    def least(self) -> float:
-        """The smallest fraction that is tried: one entry of the model, or 1e-4."""
-        return min(0.5, max(_LEAST, 1 / self.sizes.entries))
 
     def used(self, params: Params) -> Params:
         """A point as it is run: two digits, no more than its method takes, None for what is unused.
@@ -239,7 +239,7 @@ class Space:
 
     def prepare(self) -> None:
         """Tries out a message of every method, and one with every coder."""
-        fractions = {m: self.least if takes_fraction(m) else None for m in self.methods}
+        fractions = {m: self.sizes.least if takes_fraction(m) else None for m in self.methods}
         for method, p in fractions.items():
             self.sizes.try_out(method, p, OWN_CODER)
         for coder in CODERS:
@@ -314,25 +314,16 @@ def fitting(
     Raises:
         UsageError: none can; or no message of any method fits the budget.
     """
-    left: dict[str, str] = {}
-    bits: dict[str, int] = {}
-    least = min(0.5, max(_LEAST, 1 / sizes.entries))
-    for method in methods:
-        if reason := why_not(base, method):
-            left[method] = reason
-            continue
-        p = least if takes_fraction(method) else None
-        bits[method] = sizes.bits(method, p, OWN_CODER)
-    if not bits:
+    left = {m: reason for m in methods if (reason := why_not(base, m))}
+    if len(left) == len(methods):
         raise UsageError(f"--methods: none can be run: {next(iter(left.values()))}")
-    smallest = min(bits, key=lambda method: bits[method])
-    if goal.budget is not None and bits[smallest] > goal.budget:
+    fractions = {m: sizes.least if takes_fraction(m) else None for m in methods if m not in left}
+    bits = {m: sizes.bits(m, p, OWN_CODER) for m, p in fractions.items()}
+    smallest, budget = min(bits, key=lambda method: bits[method]), goal.budget or inf
+    if bits[smallest] > budget:
         raise UsageError(
-            f"--budget is {goal.budget:g} bit: one message of {smallest} has "
-            f"{bits[smallest]} bit for this model, and no other method's is smaller"
+            f"--budget is {budget:g} bit: one message of {smallest} has {bits[smallest]} bit for "
+            "this model, and no other method's is smaller"
         )
-    for method, message_bits in list(bits.items()):
-        if goal.budget is not None and message_bits > goal.budget:
-            left[method] = f"its smallest message has {message_bits} bit"
-            del bits[method]
-    return tuple(bits), left
+    left |= {m: f"its smallest message has {b} bit" for m, b in bits.items() if b > budget}
+    return tuple(m for m in bits if m not in left), left

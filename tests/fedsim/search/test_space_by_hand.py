@@ -6,7 +6,6 @@ table says: 1000 p of a method with a fraction, else 1000.
 
 from dataclasses import replace
 from math import log10
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from fedsim.search.finals import SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import CODERS, OWN_CODER, max_fraction, select_methods
 from fedsim.search.search import _base, _name, to_toml
-from fedsim.search.space import Space, fitting, why_not
+from fedsim.search.space import Sizes, Space, fitting, why_not
 from tests.support.madesearch import finalist
 
 BASE = RunConfig.of(method="raw", temporal=1, iterations=100, validation=0.2, seed=7)
@@ -31,7 +30,9 @@ def bits(method: str, p: float | None, coder: str) -> int:
 
 
 def sizes(entries: int = 1000, rate: float = 0.02) -> Any:
-    return SimpleNamespace(entries=entries, rate=rate, bits=bits)
+    made: Any = Sizes.__new__(Sizes)  # without a model
+    made.entries, made.rate, made.bits = entries, rate, bits
+    return made
 
 
 def space(base: RunConfig = BASE, goal: Goal = BUDGET, **of: Any) -> Space:
