@@ -22,6 +22,7 @@ from flwr.serverapp import Grid
 
 from compressors import derive
 from fedsim.engines import compat
+from fedsim.federation.idle import IdleClients
 from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
 from fedsim.federation.orders import START, Work
 from fedsim.federation.schedule import Schedule
@@ -29,7 +30,7 @@ from fedsim.federation.updates import RoundUpdates, Update, merge_updates
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ArrivalCounts, ClientTiming, TimeParts
 from strategies import Arrival, Asynchronous, RoundTraffic, TooFewReplies
-from strategies.channel.nodes import Without, cohort
+from strategies.channel.nodes import cohort
 
 
 class Concurrent(Schedule):
@@ -55,6 +56,8 @@ class Concurrent(Schedule):
         self._turns, self._updates = 0, list[Update]()
         self._registered = 0.0  # joules of what the sampler asked clients for, of the first row
         self._booked: dict[int, dict[int, Arrival]] = {}  # by client: arrivals of part of an update
+        self.idle = IdleClients(self.plan.clients, self.presence)
+        self._unanswered = dict[int, InFlight]()  # by client: at work, and its reply is not known
 
     def open(self, grid: Grid) -> None:
         roster = self.strategy.roster
@@ -91,6 +94,8 @@ class Concurrent(Schedule):
             registered = self.sampling.register(self.clock, True)
             if self.spending is not None:
                 self._registered = sum(map(self.spending.charge, registered))
+                for client in self.depleted:
+                    self.idle.remove(client)
         if self.presence is not None:
             for _ in range(plan.ask):
                 self.agenda.first("next")
@@ -119,6 +124,8 @@ class Concurrent(Schedule):
     def restore(self, values: dict[str, Any]) -> None:
         jobs = [InFlight.of(job, self._nodes) for job in values["exchanges"]]
         self.clock.restore(values["clock"], jobs)
+        self.idle = IdleClients(self.plan.clients, self.presence, {*self.jobs, *self.depleted})
+        self._unanswered = {job.client: job for job in jobs if job.reply is None}
         self._turns, self._unfilled, self._look = (
             values[name] for name in ("turns", "unfilled", "look")
         )
@@ -129,6 +136,8 @@ class Concurrent(Schedule):
         traffic = self.strategy.traffic_of(client)
         job = self.job(client, traffic.round, content)
         job.down_bits = bits_down(traffic, client, self.framing)
+        self.idle.remove(client)
+        self._unanswered[client] = job
         self.clock.send([job])
 
     def ask_next(self) -> None:
@@ -148,24 +157,22 @@ class Concurrent(Schedule):
 
     def _drawn(self) -> int | None:
         """The client to ask next; None: nobody now, and an event checks again later."""
-        now, turn, presence, empty = self.agenda.now, self._turns + 1, self.presence, self.depleted
-        if presence is None:
-            idle: Sequence[int] | np.ndarray = Without(self.plan.clients, {*self.jobs, *empty})
-        elif self.sampling is not None:
-            idle = presence.idle(now, self.number, self.jobs, empty)
+        now, turn, presence, busy = self.agenda.now, self._turns + 1, self.presence, bool(self.jobs)
+        idle, free = self.idle, self.idle.free
         if self.sampling is not None:
-            drawn = self.sampling.draw(turn, self.number, idle, 1, now)
+            among = free if presence is None else idle.there(now, self.number, busy)
+            drawn = self.sampling.draw(turn, self.number, among, 1, now)
             client, when = next(iter(drawn), None), now
-            if client is None and presence is not None:
-                when = presence.next_change(now)
+            if client is None:
+                when = idle.next_change(now)
         elif presence is not None:
-            when, client = presence.next(now, self.number, turn, self.jobs, empty)
+            when, client = idle.next(now, self.number, turn, busy)
         else:
             draw = derive(self.config.seed, "next client", turn)
-            return idle[draw % len(idle)] if len(idle) else None
+            return free[draw % len(free)] if len(free) else None
         if client is None and presence is not None:
-            if not self.jobs:  # raises: never
-                when, _ = presence.at(now, self.number, 1, 1, excluded=empty)
+            if not busy:  # raises: never
+                when, _ = presence.at(now, self.number, 1, 1, excluded=self.depleted)
             if when != self._look and math.isfinite(when):
                 self._look = when
                 self.agenda.at(when, "look")
@@ -230,7 +237,7 @@ class Concurrent(Schedule):
         """A client's work on a message that is sent now, the ``number``-th to it."""
         work, plan = self.work.work_of(client), self.plan
         count = work.n if work else plan.local_iterations(self.number)
-        leaves = str(self.rules.dropout.draw(self.config.seed, number, plan.clients)[client])
+        leaves = self.rules.dropout.draw(self.config.seed, number, [client])[client]
         if self.rules.deadline is not None:
             self.agenda.last(self.rules.deadline, "deadline", client, number)
         return InFlight(
@@ -253,16 +260,18 @@ class Concurrent(Schedule):
         """A client's answer: if it has none yet, all clients at work compute theirs now."""
         if job.reply is None:
             waiting = {
-                job.client: (job, job.request)
-                for job in self.jobs.values()
-                if job.reply is None and job.leaves != "before" and job.request is not None
+                client: (other, other.request)
+                for client, other in self._unanswered.items()
+                if other.leaves != "before" and other.request is not None
             }
             requests = [request for _, (_, request) in sorted(waiting.items())]
             timeout = self.config.machine.timeout
             replies = list(self.grid.send_and_receive(requests, timeout=timeout))
             ids = {request.metadata.message_id: job for job, request in waiting.values()}
             for reply in replies:
-                ids[reply.metadata.reply_to_message_id].reply = reply
+                answered = ids[reply.metadata.reply_to_message_id]
+                answered.reply = reply
+                del self._unanswered[answered.client]
         if job.reply is None:
             raise RunFailed(f"client {job.client} did not answer in {timeout:g} s")
         return job.reply
@@ -288,6 +297,9 @@ class Concurrent(Schedule):
         self._updates.append(update)
         if self.jobs[client] is job:  # it may have been asked again
             del self.jobs[client]
+            self._unanswered.pop(client, None)
+            if client not in self.depleted:
+                self.idle.add(client)
 
     @property
     def exhausted(self) -> bool:

@@ -25,6 +25,7 @@ from fedsim.federation.updates import RoundUpdates, Update
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientTiming, TimeParts
 from fedsim.network.clock import PARTS
+from fedsim.network.cohorts import Leaves
 from fedsim.settings.samplers.simple import Uniform
 from strategies import Relay, RoundTraffic
 from strategies.channel.nodes import CohortGrid, Without
@@ -42,7 +43,7 @@ class Rounds(Schedule):
     Attributes:
         joules: what clients have spent in the round, by client.
         works: the requests of the round, and late ones, by client.
-        leaves: when each client drops out in the round, by client (``Leaves``).
+        leaves: when each client that is asked drops out in the round, by client.
         traffic: of the round.
     """
 
@@ -60,7 +61,7 @@ class Rounds(Schedule):
         self.number, self.start = 0, self.now
         self.works = dict[int, InFlight]()
         self._delivered = dict[int, float]()  # by client: bits of the model that it has already
-        self.leaves: np.ndarray = np.zeros(0, "U6")
+        self.leaves = dict[int, Leaves]()
         if (sampling := self.sampling) is not None:
             sampling.score = self._local_losses
             self.strategy.draws = lambda number, among, count: sampling.draw(
@@ -368,11 +369,10 @@ class TimedGrid(CohortGrid):
         return self._round(messages, timeout)
 
     def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
-        rounds, rules, plan = self.rounds, self.rounds.rules, self.rounds.plan
+        rounds, rules = self.rounds, self.rounds.rules
         seed = rounds.config.seed
-        rounds.leaves = rules.dropout.draw(seed, rounds.number, plan.clients)
         clients = {recipient_of(message): message for message in messages}
-        leaves = {client: rounds.leaves[client] for client in clients}
+        leaves = rounds.leaves = rules.dropout.draw(seed, rounds.number, clients)
         for client, message in clients.items():
             if leaves[client] == "before":  # nobody gets it
                 compat.name(message, f"dropped-{next(self._ids)}")

@@ -31,7 +31,7 @@ class Schedule(ABC):
         clock: with the requests in flight.
         agenda: the clock's, with the time.
         presence: which clients are there; None: all.
-        depleted: clients whose battery is empty, ascending.
+        depleted: clients whose battery is empty.
     """
 
     config: RunConfig
@@ -49,7 +49,7 @@ class Schedule(ABC):
         self.spec = self.network or parse(_NO_TIME)
         self.clock: Clock[InFlight] = Clock(self.spec.links(plan.clients, seed, 1.0), self.now)
         self.agenda = self.clock.agenda
-        self.depleted = [] if self.spending is None else self.spending.empty
+        self.depleted = set[int]() if self.spending is None else self.spending.empty
         availability = plan.rules.availability
         self.presence = None if availability is None else availability.of(plan.clients, seed)
 

@@ -65,7 +65,8 @@ class ConcurrentShards(Concurrent):
     def start(self, client: int) -> None:
         """A worker's message begins, with the parts that it pulls."""
         number = self.strategy.requests_to(client) + (not self.goes_on)
-        self.jobs[client] = self.job(client, max(1, number))
+        self.idle.remove(client)
+        self.jobs[client] = self._unanswered[client] = self.job(client, max(1, number))
 
     def compute(self, client: int) -> InFlight | None:
         """A worker has all parts, and trains on a batch."""

@@ -16,7 +16,7 @@ class Spending:
 
     Attributes:
         spent: joules by client; a client that has spent nothing has no entry.
-        empty: the clients whose battery is empty, ascending: always the same list.
+        empty: the clients whose battery is empty: always the same set.
 
     Example:
         >>> from fedsim.network import parse
@@ -24,20 +24,20 @@ class Spending:
         >>> spending = Spending(network, clients=2, seed=0)
         >>> request = InFlight(1, 1, down_bits=100.0, up_bits=4.0, iterations=4)
         >>> spending.charge(request), spending.empty, spending.left  # 4 x 3 J and 4 x 2 J
-        (20.0, [1], 1)
+        (20.0, {1}, 1)
 
         Three times 0.624 J are a battery of 1.872 J, although their floats sum to less:
 
         >>> network = parse("compute=1s, energy_up=2mJ/bit, battery=1.872J")
         >>> spending, request = Spending(network, clients=2, seed=0), InFlight(1, 1, up_bits=312.0)
         >>> [spending.charge(request) for _ in range(3)], spending.empty
-        ([0.624, 0.624, 0.624], [1])
+        ([0.624, 0.624, 0.624], {1})
     """
 
     def __init__(self, network: NetworkSpec, clients: int, seed: int) -> None:
         self.rates, self.clients = network.energy(clients, seed), clients
         self.spent = dict[int, float]()
-        self.empty = list[int]()
+        self.empty = set[int]()
 
     @classmethod
     def of(cls, network: NetworkSpec | None, clients: int, seed: int) -> "Spending | None":
@@ -76,6 +76,4 @@ class Spending:
     def _empty(self, clients: Iterable[int]) -> None:
         """Notes which of some clients have spent what their battery holds."""
         battery = self.rates.battery
-        empty = {client for client in clients if self.spent[client] * ROUNDED >= battery[client]}
-        if not empty <= {*self.empty}:
-            self.empty[:] = sorted(empty | {*self.empty})
+        self.empty.update(c for c in clients if self.spent[c] * ROUNDED >= battery[c])

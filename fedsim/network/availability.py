@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -22,7 +22,7 @@ _ALLOWED = (
     "such as slots(4, 30s), or a CSV file with the columns seconds, available and, where "
     "clients differ, client"
 )
-_TRIES = 10_000
+TRIES = 10_000
 """How many draws, or changes, there are at least before enough clients are never there."""
 
 _REMEMBERED = 10_000
@@ -50,7 +50,7 @@ class Availability:
 
         Raises ``UsageError`` where the trace says nothing of one of them.
         """
-        rates: Sequence[Rate | OnOff] = ()
+        rates: ClientRates = ()
         period = 0.0
         if self.trace is not None:
             rates = self.trace.of(clients)
@@ -68,6 +68,7 @@ class Availability:
 
             rates = Computed(clients, on_off)
 
+        @lru_cache(1)  # a server that does not wait asks often in a row
         def drawn(round_number: int, attempt: int) -> np.ndarray:
             key = derive(seed, "availability", round_number, attempt)
             return np.random.default_rng(key).random(clients) < self.fraction
@@ -113,9 +114,9 @@ class Presence:
         """
         begin = now
         for attempt in count():
-            if math.isinf(now) or attempt >= _TRIES and now >= begin + self.period:
+            if math.isinf(now) or attempt >= TRIES and now >= begin + self.period:
                 break
-            present, free, at_work = 0, list[int](), busy(now)
+            present, free, at_work = 0, list[int](), {*busy(now)}
             if not self.rates:
                 drawn = _without(np.flatnonzero(self.drawn(round_number, attempt)), excluded)
                 if len(drawn) >= least:
@@ -136,30 +137,27 @@ class Presence:
             "(--availability)"
         )
 
-    def next(
-        self, now: float, row: int, turn: int, busy: Collection[int], excluded: Collection[int] = ()
-    ) -> tuple[float, int | None]:
-        """Who is asked next by a server that does not wait, and when.
-
-        Clients are looked at in an order of ``turn`` until one is there and idle. Where the clock
-        does not matter, those who are there are drawn by row; again where nobody is and no client
-        is at work. Returns now and the client; or the moment of the next change (inf: none is
+    def first(
+        self, now: float, row: int, turn: int, idle: Container[int], tries: int
+    ) -> int | None:
+        """The first client in an order of ``turn`` that is there and idle; None: nobody is. Returns now and the client; or the moment of the next change (inf: none is
         known) and None.
 
         Args:
             now: the time.
-            row: the number of the row that is being filled.
+            row: the number of the row that is being filled, by which clients are drawn where the
+                clock does not matter.
             turn: how many clients were asked until now, and one.
-            busy: the clients that are at work.
-            excluded: those that are never there again.
+            idle: the clients that can be asked if they are there.
         """
-        for attempt in range(1 if self.rates or busy else _TRIES):
+        for attempt in range(1 if self.rates else tries):
             drawn = None if self.rates else self.drawn(row, attempt)
             for client in self.order(turn):
-                is_available = self.rates[client].at(now) > 0 if drawn is None else drawn[client]
-                if is_available and client not in busy and client not in excluded:
-                    return now, client
-        return self.next_change(now), None
+                if client in idle and (
+                    self.rates[client].at(now) > 0 if drawn is None else drawn[client]
+                ):
+                    return client
+        return None
 
     def idle(
         self, now: float, row: int, busy: Collection[int], excluded: Collection[int] = ()
@@ -279,3 +277,7 @@ class OnOff:
             mean = self._means[(len(self._changes) - 1) % 2]
             self._changes.append(self._changes[-1] + self._generator.exponential(mean))
         return bisect_right(self._changes, time)
+
+
+ClientRates = Sequence[Rate | OnOff]
+"""1 while a client is there and 0 while it is not, by client."""

@@ -1,7 +1,8 @@
 """Rules of availability, dropout and the end of a round, read from texts."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,18 +24,28 @@ class ClientDropout:
     before: float = 0.0  # the probability that a client that is asked does not train
     after: float = 0.0  # the probability that it trains and its update is never sent
 
-    def draw(self, seed: int, round_number: int, clients: int) -> np.ndarray:
-        """When each of so many clients drops out (``Leaves``), if it is asked in this round.
+    def draw(self, seed: int, round_number: int, clients: Iterable[int]) -> dict[int, Leaves]:
+        """When each of some clients drops out, if it is asked in this round.
+
+        A client has the draw of its number, which others' draws are not needed for.
 
         Example:
-            >>> ClientDropout(before=0.5, after=0.5).draw(0, 1, 4).tolist()
-            ['after', 'after', 'before', 'after']
+            >>> dropout = ClientDropout(before=0.5, after=0.5)
+            >>> dropout.draw(0, 1, range(4))
+            {0: 'after', 1: 'after', 2: 'before', 3: 'after'}
+            >>> dropout.draw(0, 1, [2])
+            {2: 'before'}
         """
         if not self.before + self.after:
-            return np.broadcast_to(np.array(""), (clients,))
-        drawn = np.random.default_rng(derive(seed, "dropout", round_number)).random(clients)
-        edges = (self.before, self.before + self.after)
-        return np.array(get_args(Leaves))[np.searchsorted(edges, drawn, side="right")]
+            return dict.fromkeys(clients, "")
+        bits = np.random.PCG64(derive(seed, "dropout", round_number))
+        generator, edges = np.random.Generator(bits), (self.before, self.before + self.after)
+        leaves, place = dict[int, Leaves](), 0
+        for client in sorted(clients):
+            bits.advance(client - place)
+            place = client + 1
+            leaves[client] = get_args(Leaves)[bisect_right(edges, generator.random())]
+        return leaves
 
 
 def parse_dropout(text: str) -> ClientDropout:

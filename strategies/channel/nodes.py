@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import time
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from reprlib import repr
@@ -149,6 +150,8 @@ class Without(Sequence[int]):
         >>> idle = Without(1_000_000, [3, 0])
         >>> len(idle), idle[0], idle[1], idle[2], idle[-1]
         (999998, 1, 2, 4, 999999)
+        >>> idle.remove(1), idle.add(3), idle[0], 3 in idle
+        (None, None, 2, True)
     """
 
     def __init__(self, clients: int, without: Collection[int]) -> None:
@@ -164,10 +167,26 @@ class Without(Sequence[int]):
     def __getitem__(self, place: int | slice) -> int | Sequence[int]:
         if isinstance(place, slice):
             return [self[i] for i in range(len(self))[place]]
-        number = range(len(self))[place]
-        for other in self.without:
-            number += other <= number
-        return number
+        number, without = range(len(self))[place], self.without
+        below = bisect_right(range(len(without)), number, key=lambda i: without[i] - i)
+        return number + below
+
+    def __contains__(self, client: object) -> bool:
+        return isinstance(client, int) and 0 <= client < self.clients and not self._lacks(client)
+
+    def _lacks(self, client: int) -> bool:
+        i = bisect_left(self.without, client)
+        return i < len(self.without) and self.without[i] == client
+
+    def remove(self, client: int) -> None:
+        """Leaves a client out, if it is not left out already."""
+        if not self._lacks(client):
+            insort(self.without, client)
+
+    def add(self, client: int) -> None:
+        """Takes a client back, if it was left out."""
+        if self._lacks(client):
+            del self.without[bisect_left(self.without, client)]
 
 
 class Roster:
