@@ -8,7 +8,7 @@ the two (``fedsim.engines.flower_memory``).
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -147,14 +147,11 @@ class InProcess:
             state = in_ram(state)
         before, new = self._sizes.get(client, 0), sum([x.nbytes for x in state.values()])
         room, slot = self.ram_bytes - new, None
-        for other in [*self._in_ram] if self._bytes - before > room else ():
-            if other != client:
-                if other not in self._slots:
-                    self._slots[other] = self.file.write(self._in_ram[other])
-                del self._in_ram[other]
-                self._bytes -= self._sizes.pop(other)
-            if self._bytes - before <= room:
-                break
+        while self._bytes - before > room and (other := _first(self._in_ram, client)) is not None:
+            if other not in self._slots:
+                self._slots[other] = self.file.write(self._in_ram[other])
+            del self._in_ram[other]
+            self._bytes -= self._sizes.pop(other)
         if room < 0:
             slot = self.file.write(state)
         self._forget(client)
@@ -169,9 +166,10 @@ class InProcess:
         needed, before = on_card(state), on_card(self._on_card.get(client, {}))
         if not 0 < needed <= self.card:
             return False
-        for other in [c for c in self._on_card if c != client]:
-            if self._taken - before + needed <= self.card:
-                break
+        while (
+            self._taken - before + needed > self.card
+            and (other := _first(self._on_card, client)) is not None
+        ):
             self.put(other, in_ram(self._on_card[other]))
         self._forget(client)
         self._on_card[client] = state
@@ -212,6 +210,11 @@ class InProcess:
                 self._slots[client] = slot
             else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
                 self.file.release(slot)
+
+
+def _first(states: Iterable[int], client: int) -> int | None:
+    """The client whose memory was used least recently, of all but one; None: there is none."""
+    return next((other for other in states if other != client), None)
 
 
 class MemorySnapshot(Mapping[int, State]):

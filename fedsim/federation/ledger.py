@@ -125,12 +125,14 @@ def client_books(traffic: RoundTraffic, clients: Mapping[int, int]) -> dict[int,
     )
     cache: dict[tuple[int, int], str] = {}
     dropped, wire = Counter(traffic.dropped), traffic.wire
-    books = {}
+    books, unused = {}, dict[int, list[Downlink]]()
+    for key, before in traffic.unused:
+        unused.setdefault(key, []).append(before)
     for key, client in clients.items():
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
         request, answer = wire.requests.get(key, NO_TRAVEL), wire.used.get(key, NO_TRAVEL)
         ups = [up] if up else []
-        sent = [*([down] if down else []), *[first for k, first in traffic.unused if k == key]]
+        sent = [*([down] if down else []), *unused.get(key, ())]
         books[key] = ClientBooks(
             round=traffic.round,
             client=client,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,9 @@ class Flows:
     def cancel(self, then: Record) -> None:
         """Gives up the message whose record that is, if it is under way."""
         self._new = [new for new in self._new if new[2] != then]
-        stays = np.array([record != then for record in self._then], bool)
-        if not stays.all():
+        if then in self._then:
+            stays = np.ones(len(self._then), bool)
+            stays[self._then.index(then)] = False
             self._keep(stays)
             self._change()
 
@@ -262,7 +264,7 @@ class Flows:
     def _keep(self, stays: np.ndarray) -> None:
         """Lets go of the messages that do not stay."""
         self._flows = self._flows[:, stays]
-        self._then = [self._then[place] for place in np.flatnonzero(stays)]
+        self._then = [*compress(self._then, stays.tolist())]
         self._takes = self._takes[:, stays[self._takes[0]]]
         self._takes[0] = (np.cumsum(stays) - 1)[self._takes[0]]
         if len(self._rates) > 2 * self._takes.shape[1] + _FORGET:
