@@ -171,7 +171,7 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
             write_parquet(part / f"{table}.parquet", Rows(rows).frame())
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
-    write_sealed(part / "values.json", values, sorted(part.iterdir()))
+    write_sealed(part / "values.json", values, sorted(part.iterdir()), indent=None)
     sync(part)
     os.replace(part, folder / name)
     sync(folder)

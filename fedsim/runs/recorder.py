@@ -36,6 +36,9 @@ ERRORS = "client-errors.txt"
 
 _TRACES = 20
 
+_PAUSE = 20
+"""The pause after a checkpoint is at least so many times as long as it took to write."""
+
 
 class Folder:
     """A run's folder while it is trained: its checkpoints, and messages as they pass.
@@ -51,7 +54,7 @@ class Folder:
             path
         )  # clears what a kill left behind, on any engine
         self._last = self.loaded.round if self.loaded else 0
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_seconds = time.monotonic(), 0.0
         self.replies = ReplyStore(path)
         self._raised: set[str] = set()  # errors of clients whose tracebacks are written
 
@@ -105,7 +108,8 @@ class Folder:
             always: whether every round has a checkpoint.
         """
         interval, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
-        late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        pause = max(CHECKPOINT_SECONDS, _PAUSE * self._save_seconds)
+        late = time.monotonic() - self._saved_at > pause
         due = always or (late if interval is None else number % interval == 0)
         if not (traffic.traces or keeps or (due and memory is not None)):
             return
@@ -132,7 +136,9 @@ class Folder:
             if keeps:
                 self.replies.keep(traffic)
             if memory is not None and due:
+                start = time.monotonic()
                 self.save(memory())
+                self._save_seconds = self._saved_at - start
 
 
 class RunRecords:
