@@ -264,6 +264,10 @@ def layer_records(traffic: RoundTraffic, template: Tensors) -> list[LayerRecord]
     ]
 
 
+ITERATIONS_OF = "clients", "local_iterations", "used_iterations"
+"""The columns that ``used_iterations`` reads."""
+
+
 def used_iterations(row: Mapping[str, Any]) -> float:
     """The local iterations behind a round's used updates, their mean; 0 where none was used.
 

@@ -27,10 +27,13 @@ _MOST_TENSORS = 6
 """More than a client keeps of the model's size: beyond it nothing is looked at closer."""
 
 
-def ram_bytes_of(config: RunConfig) -> float:
-    """Bytes of RAM for clients' memories: ``--memory``, else half of what is free."""
+def ram_bytes_of(config: RunConfig, free: int | None = None) -> float:
+    """Bytes of RAM for clients' memories: ``--memory``, else half of what is free.
+
+    ``free``: bytes of it, where they have been read already.
+    """
     setting = config.machine.memory
-    return ram()[1] / 2 if setting is None else float(setting)
+    return (free or ram()[1]) / 2 if setting is None else float(setting)
 
 
 def card_of(config: RunConfig) -> float:
@@ -90,7 +93,8 @@ def check_storage(config: RunConfig, folder: Path | None) -> None:
     """
     if config.machine.memory_as != EXACT:
         client_memory.check_packing(_first(config), config.machine.memory_as)
-    plan, ram_limit, free = config.plan, ram_bytes_of(config), ram()[1]
+    plan, free = config.plan, ram()[1]
+    ram_limit = ram_bytes_of(config, free)
     count = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)

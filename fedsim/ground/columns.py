@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from types import NoneType
@@ -72,6 +73,7 @@ def columns_by_prefix(prefix: str, unit: str, meaning: str, *when: str) -> Any:
     return field(default_factory=dict, metadata=metadata)
 
 
+@cache  # each run asks once for a table
 def columns_of(record: type[Any]) -> tuple[ColumnSpec, ...]:
     """The columns of a record in the order of its fields, those of its parts in their places.
 
@@ -172,13 +174,16 @@ def typed(table: pd.DataFrame, record: type[Any]) -> pd.DataFrame:
 
     Counts that some row lacks, as in a run that an older version began, are floats.
     """
-    kinds = {}
+    before = dict(zip(table, table.dtypes, strict=True))
+    other = {}
     for spec in columns_of(record):
-        if spec.kind in _DTYPES and spec.name in table:
-            kind = float if table[spec.name].hasnans else spec.kind
-            kinds[spec.name] = _DTYPES[kind]
-    other = {name: kind for name, kind in kinds.items() if table[name].dtype != kind}
-    return table.astype(other) if other else table
+        wanted = _DTYPES.get(spec.kind)
+        if wanted is None or before.get(spec.name, wanted) == wanted:
+            continue
+        kind = "float64" if table[spec.name].hasnans else wanted
+        if before[spec.name] != kind:
+            other[spec.name] = table[spec.name].astype(kind)
+    return table.assign(**other) if other else table
 
 
 def receivers(rounds: Any) -> Any:

@@ -19,7 +19,8 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -36,10 +37,14 @@ from fedsim.ground.files import (
     check_beside,
     read_sealed,
     sync,
+    write_bytes,
     write_parquet,
     write_sealed,
     write_text,
 )
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 _PREFIX, _GONE_ON = "checkpoint-", ".gone-on"
 END = "final"
@@ -103,11 +108,17 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, before: int) -> None:
         checkpoint.clients.file.keep(checkpoint.clients.mark)
 
 
-def save_end(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes the memory of a finished run; a small one in one file."""
+def save_end(folder: Path, checkpoint: Checkpoint, tables: Mapping[str, "pd.DataFrame"]) -> None:
+    """Writes the memory of a finished run; a small one in one file.
+
+    Args:
+        folder: the run's.
+        checkpoint: after its last round.
+        tables: those whose files the folder has already: one that is the checkpoint's is copied.
+    """
     if checkpoint.bytes <= KEPT_BYTES:
         checkpoint = replace(checkpoint, clients=dict(checkpoint.clients))
-    _write(folder, checkpoint, END)
+    _write(folder, checkpoint, END, tables)
 
 
 def has_end(folder: Path, rounds: int) -> bool:
@@ -149,7 +160,12 @@ def forget_end(folder: Path) -> None:
         (folder / NAME).unlink(missing_ok=True)
 
 
-def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
+def _write(
+    folder: Path,
+    checkpoint: Checkpoint,
+    name: str,
+    written: Mapping[str, "pd.DataFrame"] = MappingProxyType({}),
+) -> None:
     part = folder / f".{secrets.token_hex(8)}.part"
     part.mkdir()
     tensors = nest("server", checkpoint.server)
@@ -167,8 +183,13 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     sync(part / "memory.safetensors")
     tables = checkpoint.rounds, checkpoint.client_rows, checkpoint.layer_rows
     for table, rows in zip(_TABLES, tables, strict=True):
-        if rows or table != "layers":
-            write_parquet(part / f"{table}.parquet", Rows(rows).frame())
+        if not rows and table == "layers":
+            continue
+        file, frame = f"{table}.parquet", Rows(rows).frame()
+        if table in written and frame.equals(written[table]):
+            write_bytes(part / file, (folder / file).read_bytes())
+        else:
+            write_parquet(part / file, frame)
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_sealed(part / "values.json", values, sorted(part.iterdir()), indent=None)
@@ -278,8 +299,8 @@ def remove(folder: Path) -> None:
     (folder / _GONE_ON).unlink(missing_ok=True)
     for old in _all(folder):
         shutil.rmtree(old)
-    if not any(_slots_of(folder / END)):
-        (folder / NAME).unlink(missing_ok=True)
+    if (folder / NAME).exists() and not any(_slots_of(folder / END)):
+        (folder / NAME).unlink()
 
 
 def _all(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,7 +254,8 @@ class RunRecords:
         tables = self.frames()
         return failed(tables["rounds"], tables["clients"]) if self.rows else {}
 
-    def write(self, folder: Path) -> None:
-        """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
-        for name, frame in self.frames().items():
-            write_parquet(folder / f"{name}.parquet", frame)
+
+def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
+    for name, table in tables.items():
+        write_parquet(folder / f"{name}.parquet", table)

@@ -2,11 +2,11 @@
 
 import math
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.serverapp import Grid
 from safetensors.torch import save
@@ -48,7 +48,7 @@ from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tidy
 from fedsim.runs.progress import Named, reporter_of
-from fedsim.runs.recorder import Folder, RunRecords
+from fedsim.runs.recorder import Folder, RunRecords, write_tables
 from fedsim.runs.result import RunResult
 from fedsim.runs.totals import count_unapplied, totals
 from fedsim.runs.trackers import registry
@@ -59,6 +59,9 @@ from fedsim.settings.groups import Keep
 from fedsim.settings.masks import told_of
 from fedsim.settings.sentconfig import SentConfig
 from strategies.channel.nodes import forget
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
@@ -264,20 +267,23 @@ def _trained(
                 _leave(path, records, summary, trace)
         follower.end(summary)
         raise
-    summary, weights = summary_of(description, records, server), server.model
+    tables, weights = records.frames(), server.model
+    summary = summary_of(description, records, server, tables)
     if folder is None or path is None:
-        result = RunResult(config, summary, None, records.frames(), weights)
+        result = RunResult(config, summary, None, tables, weights)
     else:
         folder.check()
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
+            write_tables(path, tables)
             checkpoint.forget_end(path)  # an earlier attempt may have left one
             keeps_end = config.keep.checkpoint or extendable
             if keeps_end and records.states is not None and states.is_local:
                 end = records.memory(server)  # from which a longer run would go on
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
-                    checkpoint.save_end(path, end)
-            _leave(path, records, summary)
+                    checkpoint.save_end(path, end, tables)
+            write_run(path, summary)
+            tidy(path)
         if not states.is_local:  # now that the results are: a kill before this only leaves it there
             engine(lambda grid: forget(grid, server.strategy.end.channel_id))
         result = RunResult(config, read_summary(path), path)
@@ -285,10 +291,10 @@ def _trained(
     return result
 
 
-def _leave(folder: Path, records: RunRecords, summary: dict[str, Any], trace: str = "") -> None:
-    """Writes the tables, the summary and, of a run that failed, where it did; then tidies up."""
+def _leave(folder: Path, records: RunRecords, summary: dict[str, Any], trace: str) -> None:
+    """Writes the tables, the summary and the error's traceback of a run that was broken off."""
     if records.rows:
-        records.write(folder)
+        write_tables(folder, records.frames())
     if trace:
         write_text(folder / "error.txt", without_home(trace))
     write_run(folder, summary)
@@ -359,15 +365,28 @@ def broken_off(
     summary = description | records.failures()
     if isinstance(error, StoppedEarly):
         scored = records.rows and not math.isnan(records.rows[-1]["metric"])
-        summary = summary_of(description, records, server) if scored else summary
+        if scored:
+            summary = summary_of(description, records, server, records.frames())
         return summary | {"status": "stopped", "error": error_text(error)}
     message = error_text(error) if isinstance(error, RunFailed) else located(error)
     return summary | {"status": "failed", "error": without_home(resumed(message, error))}
 
 
-def summary_of(description: dict[str, Any], records: RunRecords, server: Server) -> dict[str, Any]:
-    """The summary of a run that is done; ``description``: what was known before its first round."""
-    tables, channel = records.frames(), server.strategy.end
+def summary_of(
+    description: dict[str, Any],
+    records: RunRecords,
+    server: Server,
+    tables: Mapping[str, "pd.DataFrame"],
+) -> dict[str, Any]:
+    """The summary of a run that is done.
+
+    Args:
+        description: what was known before its first round.
+        records: the rows of the run.
+        server: as the run has left it.
+        tables: ``records.frames()``.
+    """
+    channel = server.strategy.end
     entries = sum(x.numel() for x in server.initial.values())
     controlled = records.config.controller is not None
     held: dict[str, float] = {}

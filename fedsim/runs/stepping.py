@@ -157,7 +157,8 @@ class Federation:
         """What the rounds so far come to, as ``summary.json`` has it: ``status`` is ``done`` where
         they are all.
         """
-        summary = summary_of(self._description, self._records, self._server)
+        tables = self._records.frames()
+        summary = summary_of(self._description, self._records, self._server, tables)
         return summary | {"status": "done" if self.done else "running"}
 
     def state(self) -> RunState:

@@ -81,7 +81,8 @@ def totals(
     columns |= {name: float(last[name]) for name in scores}
     trained = description["trained_parameters"]
     # A round of an earlier version lacks columns, which are NaN in a table with later rounds.
-    rows = ({k: x for k, x in row.items() if x == x} for row in rounds.to_dict("records"))
+    names = [name for name in ledger.ITERATIONS_OF if name in rounds]
+    rows = ({k: x for k, x in row.items() if x == x} for row in rounds[names].to_dict("records"))
     used = sum(map(ledger.used_iterations, rows))
     if epochs:  # of the rounds that have iterations
         counted = rounds[rounds["clients"] > 0]

@@ -179,13 +179,14 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
         elif recorded.done and last == len(recorded.rounds) and not (server.done and done <= last):
             over = "" if differs else f"the run goes on after round {last}, the last recorded one"
         words: dict[str, Any] = {"span": (span.first, last), "begun": begun, "over": over}
+        tables = records.frames()
         frames = {
             name: table[table["round"].between(span.first, min(last, done))]
-            for name, table in records.frames().items()
+            for name, table in tables.items()
         }
         if recorded.done and server.done and done == len(recorded.rounds) and not over:
             description = describe_run(config, server.trainer)
-            summary = summary_of(description, records, server)
+            summary = summary_of(description, records, server, tables)
             words |= {"summary": summary, "end": records.memory(server)}
         return Rerun(tables=frames, **words)
 
