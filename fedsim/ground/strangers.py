@@ -10,7 +10,6 @@ import json
 import os
 import stat
 import tomllib
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +79,8 @@ def read_json(file: Path) -> Any:
         raise ValueError("its values are nested too deeply") from error
 
 
+_ONE_THREAD = 2**20  # bytes of a table, which more threads would take longer to read
+
 _MOST_LEVELS = 100
 
 
@@ -114,8 +115,8 @@ def table_of(content: bytes) -> pd.DataFrame:
     def is_text(kind: Any) -> bool:
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
-    room = max(MOST_ROOM, MOST_TIMES * len(content))
-    with ParquetFile(BytesIO(content)) as file:
+    room, many = max(MOST_ROOM, MOST_TIMES * len(content)), len(content) > _ONE_THREAD
+    with ParquetFile(pa.BufferReader(content)) as file:
         metadata, schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         unpacked = sum(
@@ -129,8 +130,9 @@ def table_of(content: bytes) -> pd.DataFrame:
             raise ValueError("a column of its table is no column of plain values")
     texts = [field.name for field in schema if is_text(field.type)]
     # Texts that repeat are stored once: their table is as small before they are written out.
-    with ParquetFile(BytesIO(content), read_dictionary=texts) as file:
-        table = file.read()
+    file = ParquetFile(pa.BufferReader(content), metadata=metadata, read_dictionary=texts)
+    with file:
+        table = file.read(use_threads=many)
     for name in texts:
         column = table.column(name)
         if not pa.types.is_dictionary(column.type):
@@ -141,4 +143,4 @@ def table_of(content: bytes) -> pd.DataFrame:
             raise ValueError(f"its column {name} takes more than {room} bytes of memory")
         place = table.schema.get_field_index(name)
         table = table.set_column(place, schema.field(name), column.cast(schema.field(name).type))
-    return table.to_pandas()
+    return table.to_pandas(use_threads=many)

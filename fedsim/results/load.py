@@ -245,12 +245,5 @@ def _joined(
     combined = pd.concat(filled or tables, names=["run"]).reset_index("run").reset_index(drop=True)
     run = combined.pop("run")
     facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
-    return pd.concat(
-        [
-            *(run.map(runs[key]).rename(key) for key in schema.KEYS),
-            run,
-            combined,
-            *(run.map(runs[name]).rename(name) for name in facts),
-        ],
-        axis=1,
-    )
+    of_runs = runs[[*KEYS, *facts]].take(runs.index.get_indexer(run) for key in schema.KEYS).set_index(combined.index)
+    return pd.concat([of_runs[[*KEYS]], run, combined, of_runs[facts]], axis=1)

@@ -154,16 +154,16 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(list(cells))
     extra = [name for name in table.columns if name not in (*COLUMNS, *NESTED)]
     table = table.reindex(columns=[*COLUMNS, *extra])
-    for name, kind in COLUMNS.items():
+    columns = {name: table[name] for name, kind in COLUMNS.items():
         if kind is int:
-            counts = pd.to_numeric(table[name]).astype("Int64")
+            counts = pd.to_numeric(values).astype("Int64")
             table[name] = counts if counts.isna().any() else counts.astype("int64")
         elif kind is float:
-            table[name] = pd.to_numeric(table[name]).astype("float64")
+            table[name] = pd.to_numeric(values).astype("float64")
         elif kind is str:
             # Without this a column that is all None would be written with another type.
-            table[name] = table[name].astype("str").where(table[name].notna())
-    return table
+            table[name] = values.astype("str").where(values.notna())
+    return pd.DataFrame(columns)
 
 
 def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:

@@ -74,9 +74,10 @@ def fault_of_table(table: pd.DataFrame, numbers: Collection[str]) -> str:
     """
     import pandas as pd
 
-    for name in table.columns:
+    for name, kind in zip(table, table.dtypes, strict=True):
         counted = name in numbers or str(name).endswith(("_bits", "seconds"))
-        present = table[name].dropna()
-        if counted and len(present) and not pd.api.types.is_numeric_dtype(table[name]):
+        if not counted or pd.api.types.is_numeric_dtype(kind):
+            continue
+        if len(present := table[name].dropna()):
             return f"its column {name} holds {present.iloc[0]!r} and not numbers"
     return ""
