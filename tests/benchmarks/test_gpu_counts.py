@@ -75,8 +75,16 @@ def test_reading_takes_few_calls_of_the_host(text: str, counts: Any) -> None:
 
 @pytest.mark.slow
 def test_the_page_says_what_is_counted(counts: Any) -> None:
+    """ResNet-50's numbers are those of small tensors, as many of one dimension and of more."""
+    assert counts.PAGE.read_text(encoding="utf-8") == counts.page(SHAPES), (
+        "run: python benchmarks/gpu_counts.py"
+    )
+
+
+@pytest.mark.slow
+def test_resnet50_has_as_many_tensors(counts: Any) -> None:
     pytest.importorskip("torchvision")
-    shapes = counts.resnet50()
-    assert len(shapes) == len(SHAPES)
-    written = counts.PAGE.read_text(encoding="utf-8")
-    assert written == counts.page(shapes), "run: python benchmarks/gpu_counts.py"
+    dimensions = [
+        sorted(len(s) > 1 for s in shapes.values()) for shapes in (counts.resnet50(), SHAPES)
+    ]
+    assert dimensions[0] == dimensions[1]
