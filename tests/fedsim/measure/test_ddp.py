@@ -18,12 +18,7 @@ from fedsim.federation.trainer import Trainer, make_optimizer
 
 RANKS, STEPS = 2, 6
 SPARSE = "ef(topk(0.1) | float32 | golomb)"
-
-
-def join(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    meeting = f"file://{folder}/meeting"
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
+METHODS = ("raw", SPARSE)
 
 
 def federation(method: str) -> RunConfig:
@@ -38,9 +33,18 @@ def federation(method: str) -> RunConfig:
     )
 
 
-def as_the_federation(rank: int, folder: str, method: str) -> None:
-    """A rank trains on the batches of the client of its number, and leaves what came of it."""
-    join(rank, folder)
+def rank_works(rank: int, folder: str) -> None:
+    """What a rank leaves, one piece after the other."""
+    torch.set_num_threads(1)
+    meeting = f"file://{folder}/meeting"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
+    made = {method: as_the_federation(rank, method) for method in METHODS}
+    torch.save(made | {"moved": goes_on(rank)}, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def as_the_federation(rank: int, method: str) -> tuple[Any, ...]:
+    """A rank trains on the batches of the client of its number; what came of it."""
     config = federation(method)
     trainer = Trainer(config, ClientData.of(config))
     model = DistributedDataParallel(trainer.model, bucket_cap_mb=0.05)  # several buckets
@@ -52,24 +56,43 @@ def as_the_federation(rank: int, folder: str, method: str) -> None:
         trainer.task.loss(model(x), y).backward()
         optimizer.step()
     weights = {name: p.detach() for name, p in trainer.model.named_parameters()}
-    torch.save((weights, sent.sent_bits, sent.received_bits, sent.steps), f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    return weights, sent.sent_bits, sent.received_bits, sent.steps
 
 
-def ranks(work: Any, folder: Path, *given: Any) -> list[Any]:
-    mp.start_processes(work, args=(str(folder), *given), nprocs=RANKS, start_method="spawn")
+def goes_on(rank: int) -> tuple[list[Any], int]:
+    """One weight of two entries, and gradients (3, 1) and (0, 4) that top-1 halves: by hand."""
+    gradient = torch.tensor([[3.0, 1.0], [0.0, 4.0]][rank])
+    moved = []
+    state: dict[str, Any] = {}
+    for _ in range(2):  # the second from a checkpoint of the first
+        model = DistributedDataParallel(nn.Linear(2, 1, bias=False))
+        sent = ddp_hook(model, "ef(topk(0.5) | float32 | golomb)")
+        if state:
+            sent.load_state_dict(state)
+        model(gradient).sum().backward()
+        moved.append(model.module.weight.grad.tolist())
+        state = sent.state_dict()
+    return moved, state["steps"]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of the ranks has left."""
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.start_processes(rank_works, args=(str(folder),), nprocs=RANKS, start_method="spawn")
     return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)]
 
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize("method", ["raw", SPARSE])
-def test_ranks_train_what_the_federation_trains(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_train_what_the_federation_trains(
+    method: str, ranks: list[dict[str, Any]], tmp_path: Path
+) -> None:
     """Both ranks have the same weights, and the federation's but for their last bits: its server
     adds the difference of an optimizer's step to its model."""
-    (one, sent, received, steps), (other, sent_too, received_too, _) = ranks(
-        as_the_federation, tmp_path, method
-    )
+    one, sent, received, steps = ranks[0][method]
+    other, sent_too, received_too, _ = ranks[1][method]
     done = run(federation(method), tmp_path / "run")
     trained = load_file(tmp_path / "run" / "model.safetensors")
     assert one.keys() == other.keys() == trained.keys()
@@ -82,29 +105,12 @@ def test_ranks_train_what_the_federation_trains(method: str, tmp_path: Path) -> 
     assert mean == pytest.approx(done.summary["up_wire_bits"], rel=within, abs=0)
 
 
-def goes_on(rank: int, folder: str) -> None:
-    """One weight of two entries, and gradients (3, 1) and (0, 4) that top-1 halves: by hand."""
-    join(rank, folder)
-    gradient = torch.tensor([[3.0, 1.0], [0.0, 4.0]][rank])
-    moved = []
-    state: dict[str, Any] = {}
-    for _ in range(2):  # the second from a checkpoint of the first
-        model = DistributedDataParallel(nn.Linear(2, 1, bias=False))
-        sent = ddp_hook(model, "ef(topk(0.5) | float32 | golomb)")
-        if state:
-            sent.load_state_dict(state)
-        model(gradient).sum().backward()
-        moved.append(model.module.weight.grad.tolist())
-        state = sent.state_dict()
-    torch.save((moved, state["steps"]), f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.mark.slow
 @pytest.mark.processes
-def test_residuals_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+def test_residuals_go_on_from_a_checkpoint(ranks: list[dict[str, Any]]) -> None:
     """Step 1 sends 3 and 4: (1.5, 2). Rank 0 then has (3, 1) + (0, 1), and sends 3 again."""
-    for moved, steps in ranks(goes_on, tmp_path):
+    for rank in ranks:
+        moved, steps = rank["moved"]
         assert moved == [[[1.5, 2.0]], [[1.5, 2.0]]] and steps == 2
 
 

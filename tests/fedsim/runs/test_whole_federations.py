@@ -203,7 +203,7 @@ _LONG = settings(max_examples=MANY, **_HOW)
 
 
 class TestSome(Federations.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=25, derandomize=True, **_HOW)
+    settings = settings(max_examples=12, derandomize=True, **_HOW)
     pytestmark = [pytest.mark.slow]
 
 
