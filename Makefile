@@ -4,8 +4,8 @@ BIN := .venv/bin
 # TORCH_INDEX=URL takes torch from that index: its CPU build is without CUDA's libraries. Its version
 # is then the index's own, and modules are compiled as they are first imported, not all at once.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
-# pip compiles modules one by one; a few that are templates do not compile.
-COMPILE := $(if $(TORCH_INDEX),true,$(BIN)/python -m compileall -q -q -j 0 .venv/lib || true)
+# pip compiles modules one by one; a few that are templates do not compile, tests nobody imports.
+COMPILE := $(if $(TORCH_INDEX),true,$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' .venv/lib || true)
 PINS := $(if $(TORCH_INDEX),.venv/constraints.txt,constraints.txt)
 define environment
 	$(PYTHON) -m venv .venv
@@ -67,18 +67,14 @@ install-node:            ## what a machine with a SuperNode needs, and no more: 
 install: .venv/installed
 install-dev: .venv/installed-dev
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: EXTRA := all
+.venv/installed-dev: EXTRA := dev
+.venv/installed .venv/installed-dev: pyproject.toml constraints.txt
 	$(environment)
 	@echo "installing: some minutes, about $(if $(TORCH_INDEX),2 GB,7 GB (torch with CUDA's libraries))"
-	$(PIP) -c $(PINS) -e '.[all]'
+	$(PIP) -c $(PINS) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[$(EXTRA)]'
 	$(COMPILE)
-	touch $@
-
-.venv/installed-dev: .venv/installed
-	@echo "installing what the tests need: some minutes"
-	$(PIP) -c $(PINS) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[dev]'
-	$(COMPILE)
-	touch $@
+	touch .venv/installed $@
 
 clean:                   ## remove the environment and caches, keep results
 	rm -rf .venv .peers .pytest_cache .mypy_cache .ruff_cache
