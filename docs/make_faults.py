@@ -36,8 +36,8 @@ TOLD = [
     ("disk full", "a small disk is full in a sweep and in a search", "local", "the same"),
     ("shared memory full", "`/dev/shm` is full from the start", "local, with worker processes",
      "the same"),
-    ("run on Ray stopped", "a run ends by an exception after a checkpoint, and goes on with each of"
-     " the three engines", "ray, flower", "`tests/fedsim/engines/test_on_ray.py`"),
+    ("run on Ray stopped", "a run ends by an exception after a checkpoint, and goes on with another"
+     " engine: ray, flower, ray, local", "ray, flower", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies: another does its message again", "ray", "the same"),
     ("Ray machine killed", "a machine of a Ray cluster dies, and no other has room for its worker",
      "ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),

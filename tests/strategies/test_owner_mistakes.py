@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.server.strategy import FedAvg as LegacyFedAvg
@@ -230,41 +230,43 @@ def test_what_is_right_is_refused_nowhere() -> None:
     assert DelayedDSGD(UP, clients=1).downlink == Raw()
 
 
-@pytest.fixture
-def simulated(cluster: str) -> Callable[[Any, ClientApp], str]:
-    """The error of a run in Flower's simulation."""
-    from flwr.simulation import run_simulation
+class Numbered(ClientApp):
+    """Of several apps, the one whose number the message has in its settings."""
 
-    backend = {"init_args": {"address": cluster}, "client_resources": {"num_cpus": 1}}
+    def __init__(self, apps: Sequence[ClientApp]) -> None:
+        super().__init__()
+        self.apps = apps
 
-    def run(strategy: Any, app: ClientApp) -> str:
-        said: list[str] = []
-        server = ServerApp()
-
-        @server.main()
-        def main(grid: Grid, context: Context) -> None:
-            try:
-                strategy.start(grid, MODEL, num_rounds=1)
-            except RuntimeError as error:
-                said.append(str(error))
-
-        run_simulation(server, app, 2, backend_config=backend)
-        return said[0]
-
-    return run
+    def __call__(self, message: Message, context: Context) -> Message:
+        (number,) = (
+            record["number"]
+            for record in message.content.config_records.values()
+            if "number" in record
+        )
+        return self.apps[int(str(number))](message, context)
 
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("mods", "numpy", "told"),
-    [
-        ([], False, "client_mod makes arrays"),
-        ([client_mod], False, "client_mod is among the mods"),
-        ([], True, "the client is a NumPyClient"),
-    ],
-)
-def test_in_flowers_simulation(
-    simulated: Callable[[Any, ClientApp], str], mods: list[Any], numpy: bool, told: str
-) -> None:
-    assert told in simulated(around(), numpy_app() if numpy else app_of(mods))
+def test_in_flowers_simulation(cluster: str) -> None:
+    from flwr.simulation import run_simulation
+
+    apps = {
+        "client_mod makes arrays": app_of([]),
+        "client_mod is among the mods": app_of([client_mod]),
+        "the client is a NumPyClient": numpy_app(),
+    }
+    backend = {"init_args": {"address": cluster}, "client_resources": {"num_cpus": 1}}
+    said: list[str] = []
+    server = ServerApp()
+
+    @server.main()
+    def main(grid: Grid, context: Context) -> None:
+        for number in range(len(apps)):
+            settings = ConfigRecord({"number": number})
+            with pytest.raises(RuntimeError) as error:
+                around().start(grid, MODEL, num_rounds=1, train_config=settings)
+            said.append(str(error.value))
+
+    run_simulation(server, Numbered([*apps.values()]), 2, backend_config=backend)
+    assert [told in line for told, line in zip(apps, said, strict=True)] == [True] * 3

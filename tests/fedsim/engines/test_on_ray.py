@@ -6,7 +6,6 @@ local engine.
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,6 +45,7 @@ pytestmark = [
 
 HELD = ("held", "held_norm")
 ON_RAY = ("ray", "flower")
+TREE = "compute=1ms, up=1Mbit, topology=tree(groups=2)"
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def on_all(config: RunConfig, folder: Path, cluster: str, engines: Sequence[str]
         assert_same(folder / "local", folder / name)
 
 
-def clocks(folder: Path) -> Iterator[pd.Series]:
+def clocks(folder: Path, engines: Sequence[str] = ON_RAY) -> Iterator[pd.Series]:
     """The simulated end of each round, by engine."""
-    for engine in ("local", *ON_RAY):
+    for engine in ("local", *engines):
         yield pd.read_parquet(folder / engine / "rounds.parquet")["sim_end_seconds"]
 
 
@@ -121,12 +121,14 @@ def test_batches_of_dicts_and_files_read_when_needed(
 ) -> None:
     """An encoder of sentences, and a folder of images that is not read whole, as Flower's apps.
 
-    Ray's pickle carries the same app for both engines: each task travels with one of them.
+    Ray's pickle carries the same app for both engines: each task travels with one of them. Edge
+    servers average what clients send.
     """
     sentences = from_torch(Sentences(60, padded), 0.25, Encoder, name="films", batch_size=8)
     images = folder_task(folder(tmp_path / "images", 60), lazy=True)
     task = sentences if kind == "dicts" else images
-    on_all(RunConfig.of(task=task, **SETTINGS), tmp_path, cluster, [engine])
+    config = RunConfig.of(task=task, network=TREE, **SETTINGS)
+    on_all(config, tmp_path, cluster, [engine])
 
 
 def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
@@ -144,11 +146,11 @@ def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
     assert all(map(local.equals, others)) and "relay" in " ".join(payloads(tmp_path / "ray"))
 
 
-@pytest.mark.parametrize("name", ["sharded", "fewer at work"])
-def test_servers_that_do_not_wait(name: str, cluster: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "engine"), [("sharded", "ray"), ("fewer at work", "flower")])
+def test_servers_that_do_not_wait(name: str, engine: str, cluster: str, tmp_path: Path) -> None:
     """Messages go to Ray together, and updates are taken in by the clock: the same run."""
-    on_all(asynchronous(name, keep_payloads=True), tmp_path, cluster)
-    local, *others = clocks(tmp_path)
+    on_all(asynchronous(name, keep_payloads=True), tmp_path, cluster, [engine])
+    local, *others = clocks(tmp_path, [engine])
     assert all(map(local.equals, others)) and (local.diff().dropna() > 0).all()
     assert rounds(tmp_path / "local")["staleness"].max() > 0
 
@@ -180,34 +182,20 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("begun", ON_RAY)
-def test_a_run_that_is_killed_goes_on(begun: str, cluster: str, tmp_path: Path) -> None:
-    """From where it was, its clients' residuals with it: there, and copies on other engines."""
+def test_a_run_that_is_killed_goes_on_elsewhere(cluster: str, tmp_path: Path) -> None:
+    """From where it was, its clients' residuals with it: from engine to engine, a round on each."""
     config = small(clients=4, cohort=2, downlink="sbc(0.05)", checkpoint_every=1)
     whole = run(config, tmp_path / "whole").summary
-    with pytest.raises(Stopped):
-        run(
-            config.but(engine=begun),
-            tmp_path / begun,
-            ray_address=cluster,
-            callbacks=[stop_after(2)],
-        )
-    others = {"local", *ON_RAY} - {begun}
-    for other in others:
-        shutil.copytree(tmp_path / begun, tmp_path / other)
-    for engine in (begun, *sorted(others)):
-        address = None if engine == "local" else cluster
-        seen: list[int] = []
-        done = run(
-            config.but(engine=engine),
-            tmp_path / engine,
-            ray_address=address,
-            callbacks=[recording(seen)],
-        )
-        assert seen == [3, 4]
-        assert_same(tmp_path / "whole", tmp_path / engine)
-        assert {k: done.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
-    told("run on Ray stopped", f"{begun}: goes on there, and elsewhere", 3)
+    seen, out = list[int](), tmp_path / "out"
+    for done, engine in enumerate(("ray", "flower", "ray"), 1):
+        calls = [recording(seen), stop_after(done)]
+        with pytest.raises(Stopped):
+            run(config.but(engine=engine), out, ray_address=cluster, callbacks=calls)
+    last = run(config, out, callbacks=[recording(seen)])
+    assert seen == [1, 2, 3, 4]
+    assert_same(tmp_path / "whole", out)
+    assert {k: last.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
+    told("run on Ray stopped", "from engine to engine", 3)
 
 
 def round_of(message: Message) -> int:

@@ -63,7 +63,6 @@ LONG = ("--iterations", "100000", "--temporal", "5", "--checkpoint-every", "5")
     [
         (signal.SIGINT, True, 130),
         (signal.SIGTERM, False, 143),
-        (signal.SIGTERM, True, 143),
         (signal.SIGHUP, True, 129),
     ],
 )
