@@ -16,7 +16,7 @@ from compressors.parts import Place
 from tests.support.decoders import decoders
 from tests.support.fuzzing import Case, Decoder, fuzz, made
 
-INPUTS = int(os.environ.get("FEDSIM_FUZZ", "400"))
+INPUTS = int(os.environ.get("FEDSIM_FUZZ", "200"))
 DECODERS = list(decoders())
 
 
