@@ -270,7 +270,8 @@ class Bars:
         if self._overall is not None:
             self._bars.update(self._overall, completed=tally.done, line=tally.runs)
         if over and (several or not self.console.is_terminal):
-            self._line(f"{name}: {tally.scores.get(name)}, {bits(row['up_bits'])} up")
+            early = f", {done} of {self.rounds[name]} rounds" if done < self.rounds[name] else ""
+            self._line(f"{name}: {tally.scores.get(name)}, {bits(row['up_bits'])} up{early}")
             self._bars.remove_task(self._tasks[name])
         elif not self.console.is_terminal and time.monotonic() - self._printed_at > _SILENT_SECONDS:
             facts = (tally.runs if several else name, f"{tally.done} of {total} rounds", tally.left)

@@ -202,7 +202,8 @@ def deal(
     except (ValueError, IndexError, KeyError) as error:
         raise UsageError(
             f"{prefix}: it cannot be made for {clients} clients and "
-            f"{len(order)} samples; flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
+            f"{len(order)} samples; flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}; "
+            "give fewer --clients, a milder split, or drawn(SAMPLES, ALPHA)"
         ) from error
     if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
         raise UsageError(

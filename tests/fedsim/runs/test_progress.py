@@ -122,18 +122,20 @@ def test_runs_that_are_over_are_lines_above_the_bars(screen: io.StringIO) -> Non
 def test_a_log_hears_once_a_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round of 40 s: after 80, 160 and 240 s a line each, and one when the run is over."""
+    """A round of 40 s: after 80, 160 and 240 s a line each, and one when a run is over, early or not."""
     clock = [0.0]
     monkeypatch.setattr("fedsim.runs.progress.time.monotonic", lambda: clock[0])
     with Bars({"n1": 7, "n2": 7}, "accuracy") as bars:
         for number in range(1, 8):
             clock[0] = 40.0 * number
             bars("n1", row(number, 0.5, 1000))
+        bars("n2", row(3, 0.5, 1000) | {"last": True})
     assert capsys.readouterr().err.splitlines() == [
         "0 of 2 runs, 2 of 14 rounds, about 8.00 min left",
         "0 of 2 runs, 4 of 14 rounds, about 6.67 min left",
         "0 of 2 runs, 6 of 14 rounds, about 5.33 min left",
         "n1: accuracy 0.5, 1.00 kbit up",
+        "n2: accuracy 0.5, 1.00 kbit up, 3 of 7 rounds",
     ]
 
 
