@@ -26,12 +26,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import Packet, State, arguments, compress, decompress, message, parse
+from compressors import Packet, State, arguments, compress, decompress, parse
+from compressors import device as device_room
 from compressors.arraycache import forget
-from compressors.device import plan, read, write
+from compressors.device import read, write
 from compressors.device.encode import Report, read_report
 from compressors.device.layout import Frame
-from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
+from compressors.kernels.gpu import codes, join, measure, select, stream, tried, unpack
 from compressors.kernels.gpu.graphs import RECORDERS, Recording
 from compressors.kernels.gpu.layout import programs_of
 from compressors.message import Upload, compress_all
@@ -124,7 +125,7 @@ def absent(counts: Counts) -> Iterator[None]:
         for room in (join, codes, join, measure, select, stream, unpack):
             stack.enter_context(patch.object(room, "launch", launch))
         for room, name, made in (
-            (plan, "works", lambda device: True),
+            (tried, "works", lambda device: True),
             (write, "fetch", fetch),
             (write, "read_report", one_each),
             (arguments, "PLAIN", (*arguments.PLAIN, FakeTensor)),
@@ -271,8 +272,7 @@ def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
     with ExitStack() as stack:
         stack.enter_context(absent(Counts()))
         stack.enter_context(patch.object(layout, "CPU_DEVICES", set()))
-        for room in (message, plan):
-            stack.enter_context(patch.object(room, "GPU_DEVICES", {"cpu"}))
+        stack.enter_context(patch.object(device_room, "GPU_DEVICES", {"cpu"}))
         stack.enter_context(patch.object(torch, "zeros", torch.empty))  # a GPU fills its memory
         uploads = [Upload(method, update, compress(method, update)[1], 1) for update in updates]
         for _ in range(repeats):

@@ -26,7 +26,7 @@ from compressors.arguments import (
 )
 from compressors.base import Compressor, Packet, Received, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
-from compressors.device import GPU_DEVICES
+from compressors.device import takes
 from compressors.elsewhere import HostedMessage, host_template, is_elsewhere, on_host, placed_like
 from compressors.errors import NotFinite, PayloadError
 from compressors.grammar import fingerprint, is_foreign, short_text
@@ -188,10 +188,6 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
 
 def _plan(compressor: Any, *updates: Tensors) -> Any:
     """How kernels of a GPU write messages where the updates lie; None where they do not."""
-    if not any(x.device.type in GPU_DEVICES for one in updates for x in one.values()):
-        return None  # and triton, which takes its time, is not loaded
-    from compressors.device.plan import takes
-
     return plan_of(compressor) if takes(*updates) else None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.device.plan import takes
+from compressors.device import takes
 from compressors.kernels.gpu.join import cleared
 from compressors.kernels.gpu.layout import on
 from compressors.segments.plan import Number

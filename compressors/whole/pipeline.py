@@ -23,8 +23,9 @@ from compressors.bounds import Bound, bound, compose, contraction, neither, spar
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
-from compressors.grammar import is_foreign, shown
+from compressors.grammar import shown
 from compressors.parts import (
+    BasePart,
     Lossy,
     Place,
     PositionCode,
@@ -35,8 +36,10 @@ from compressors.parts import (
     Symbols,
     Weighted,
 )
+from compressors.quantize.compose import Then
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
+from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import ScaledSign
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK, one_sided_delta
@@ -174,7 +177,7 @@ class Pipeline:
 
     def _asks(self, place: Place) -> bool:
         """Whether the quantizer has a say: this package's have none where no value is sent."""
-        return place.k > 0 or is_foreign(self.quantize)
+        return place.k > 0 or not isinstance(self.quantize, BasePart | Shrink | Then)
 
     def _choose(
         self, flat: Tensor, shape: torch.Size, out: BitWriter, seed: int

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from compressors import Packet, State, Tensors, compress, decompress, parse, segments
 from compressors import device as room
-from compressors.device import plan
 from compressors.kernels.gpu.language import interpreted, present, tl
 from compressors.kernels.gpu.layout import Programs, fetch, programs_of
 from compressors.segments.plan import plan_of
@@ -89,7 +88,7 @@ def by_kernels(
     assert plan_of(method) is not None, f"{text} has no kernels"
     there = {name: x.to(DEVICE) for name, x in update.items()}
     with taken():
-        assert plan.takes(there)
+        assert room.takes(there)
         return compress(method, there, state, seed)
 
 

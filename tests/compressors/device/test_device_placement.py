@@ -14,8 +14,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from compressors import arguments, arraycache, compress, decompress, parse
-from compressors.device import plan, read, write
-from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
+from compressors.device import read, write
+from compressors.kernels.gpu import codes, join, measure, select, stream, tried, unpack
 from compressors.kernels.gpu.graphs import RECORDERS, Recordings
 from tests.support.gpu import needs_triton
 
@@ -42,7 +42,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     for room in (codes, join, measure, select, stream, unpack):
         monkeypatch.setattr(room, "launch", launch)
-    monkeypatch.setattr(plan, "works", lambda device: True)
+    monkeypatch.setattr(tried, "works", lambda device: True)
     monkeypatch.delitem(RECORDERS, "cuda")
     monkeypatch.setattr(arguments, "PLAIN", (*arguments.PLAIN, FakeTensor))
     monkeypatch.setattr(write, "fetch", fetch)
