@@ -82,7 +82,9 @@ def _command(flags: argparse.Namespace) -> int:
         if plan is None:
             frame = measure(updates, flags.methods or "all", progress=progress, **shared)
         else:
-            methods = {name: getattr(flags, name) or usual for name, usual in _CODED.items()}
+            methods: dict[str, Any] = {
+                name: getattr(flags, name) or usual for name, usual in _CODED.items()
+            }
             frame = measure_coders(updates, flags.coders, progress=progress, **methods, **shared)
     if flags.csv:
         with writable("--csv", flags.csv):

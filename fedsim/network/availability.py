@@ -140,8 +140,7 @@ class Presence:
     def first(
         self, now: float, row: int, turn: int, idle: Container[int], tries: int
     ) -> int | None:
-        """The first client in an order of ``turn`` that is there and idle; None: nobody is. Returns now and the client; or the moment of the next change (inf: none is
-        known) and None.
+        """The first client in an order of ``turn`` that is there and idle; None: nobody is.
 
         Args:
             now: the time.
@@ -149,6 +148,7 @@ class Presence:
                 clock does not matter.
             turn: how many clients were asked until now, and one.
             idle: the clients that can be asked if they are there.
+            tries: how often clients are drawn until one is there and idle.
         """
         for attempt in range(1 if self.rates else tries):
             drawn = None if self.rates else self.drawn(row, attempt)
@@ -158,25 +158,6 @@ class Presence:
                 ):
                     return client
         return None
-
-    def idle(
-        self, now: float, row: int, busy: Collection[int], excluded: Collection[int] = ()
-    ) -> np.ndarray:
-        """Everybody who is there and idle now, ascending; arguments as of ``next``."""
-        for attempt in range(1 if self.rates or busy else _TRIES):
-            available = (
-                np.flatnonzero([rate.at(now) > 0 for rate in self.rates])
-                if self.rates
-                else np.flatnonzero(self.drawn(row, attempt))
-            )
-            free = np.setdiff1d(_without(available, excluded), [*busy], assume_unique=True)
-            if len(free):
-                return free
-        return np.zeros(0, int)
-
-    def next_change(self, now: float) -> float:
-        """When somebody comes or leaves after now; inf where that is not known."""
-        return min((rate.next_change(now) for rate in self.rates), default=math.inf)
 
 
 def _without(clients: np.ndarray, excluded: Collection[int]) -> np.ndarray:

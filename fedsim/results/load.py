@@ -245,5 +245,7 @@ def _joined(
     combined = pd.concat(filled or tables, names=["run"]).reset_index("run").reset_index(drop=True)
     run = combined.pop("run")
     facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
-    of_runs = runs[[*KEYS, *facts]].take(runs.index.get_indexer(run) for key in schema.KEYS).set_index(combined.index)
-    return pd.concat([of_runs[[*KEYS]], run, combined, of_runs[facts]], axis=1)
+    of_runs = (
+        runs[[*schema.KEYS, *facts]].take(runs.index.get_indexer(run)).set_index(combined.index)
+    )
+    return pd.concat([of_runs[[*schema.KEYS]], run, combined, of_runs[facts]], axis=1)

@@ -154,15 +154,17 @@ def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(list(cells))
     extra = [name for name in table.columns if name not in (*COLUMNS, *NESTED)]
     table = table.reindex(columns=[*COLUMNS, *extra])
-    columns = {name: table[name] for name, kind in COLUMNS.items():
-        if kind is int:
+    columns = {name: table[name] for name in table}  # each put into the table would take as long
+    for name, values in columns.items():
+        kind = COLUMNS.get(name)
+        if kind is int and values.dtype != "int64":
             counts = pd.to_numeric(values).astype("Int64")
-            table[name] = counts if counts.isna().any() else counts.astype("int64")
-        elif kind is float:
-            table[name] = pd.to_numeric(values).astype("float64")
+            columns[name] = counts if counts.isna().any() else counts.astype("int64")
+        elif kind is float and values.dtype != "float64":
+            columns[name] = pd.to_numeric(values).astype("float64")
         elif kind is str:
             # Without this a column that is all None would be written with another type.
-            table[name] = values.astype("str").where(values.notna())
+            columns[name] = values.astype("str").where(values.notna())
     return pd.DataFrame(columns)
 
 

@@ -270,7 +270,8 @@ class Bars:
         if self._overall is not None:
             self._bars.update(self._overall, completed=tally.done, line=tally.runs)
         if over and (several or not self.console.is_terminal):
-            early = f", {done} of {self.rounds[name]} rounds" if done < self.rounds[name] else ""
+            done, rounds = row["round"], tally.rounds[name]
+            early = f", {done} of {rounds} rounds" if done < rounds else ""
             self._line(f"{name}: {tally.scores.get(name)}, {bits(row['up_bits'])} up{early}")
             self._bars.remove_task(self._tasks[name])
         elif not self.console.is_terminal and time.monotonic() - self._printed_at > _SILENT_SECONDS:

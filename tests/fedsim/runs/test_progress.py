@@ -122,7 +122,7 @@ def test_runs_that_are_over_are_lines_above_the_bars(screen: io.StringIO) -> Non
 def test_a_log_hears_once_a_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round of 40 s: after 80, 160 and 240 s a line each, and one when a run is over, early or not."""
+    """A round of 40 s: after 80, 160 and 240 s a line each, and one when a run is over."""
     clock = [0.0]
     monkeypatch.setattr("fedsim.runs.progress.time.monotonic", lambda: clock[0])
     with Bars({"n1": 7, "n2": 7}, "accuracy") as bars:
