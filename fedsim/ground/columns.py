@@ -74,7 +74,7 @@ def columns_by_prefix(prefix: str, unit: str, meaning: str, *when: str) -> Any:
 
 
 @cache  # each run asks once for a table
-def columns_of(record: type[Any]) -> tuple[ColumnSpec, ...]:
+def columns_of(record: type) -> tuple[ColumnSpec, ...]:
     """The columns of a record in the order of its fields, those of its parts in their places.
 
     A column that two parts declare is listed once.
@@ -111,7 +111,7 @@ def _spec(f: Field[Any], name: str, kind: type) -> ColumnSpec:
     return ColumnSpec(name, kind, **facts, measured=f.metadata.get("measured", False))
 
 
-def names_of(record: type[Any]) -> tuple[str, ...]:
+def names_of(record: type) -> tuple[str, ...]:
     """The names of a record's columns."""
     return tuple(spec.name for spec in columns_of(record))
 

@@ -16,8 +16,7 @@ from compressors.contrib.gspar import least_sent
 from compressors.errors import PayloadError
 from compressors.kernels.factors import product
 from compressors.kernels.noise import words
-from compressors.settings import check_whole, plain
-from compressors.sparsify.randk import check_flags
+from compressors.settings import check_flags, check_whole, plain
 
 _LARGEST = float(torch.finfo(torch.float32).max)
 
