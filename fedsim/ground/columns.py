@@ -90,7 +90,7 @@ def columns_of(record: type) -> tuple[ColumnSpec, ...]:
     specs: dict[str, ColumnSpec] = {}
     hints = get_type_hints(record)
     for f in fields(record):
-        kinds: list[type[Any]] = [*get_args(hints[f.name])] or [hints[f.name]]
+        kinds: list[type] = [*get_args(hints[f.name])] or [hints[f.name]]
         if "prefix" in f.metadata:
             specs_of_field = [_spec(f, f"{f.metadata['prefix']}NAME", float)]
         elif f.metadata:
@@ -169,7 +169,7 @@ class _Plan(NamedTuple):
 _PLANS: dict[type[Any], _Plan] = {}
 
 
-def typed(table: pd.DataFrame, record: type[Any]) -> pd.DataFrame:
+def typed(table: pd.DataFrame, record: type) -> pd.DataFrame:
     """A table of a record's rows, whose numbers have the types that the record declares.
 
     Counts that some row lacks, as in a run that an older version began, are floats.

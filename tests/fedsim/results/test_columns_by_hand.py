@@ -10,10 +10,7 @@ import pytest
 from fedsim import UsageError, load
 from fedsim.results.schema import (
     COLUMNS,
-    FLOATS,
-    INTEGERS,
     KEYS,
-    TEXTS,
     frame,
     layers_of,
     read_finished,
@@ -22,6 +19,9 @@ from fedsim.results.schema import (
 )
 from tests.support.sweepmaker import make_run, make_sweep
 
+INTEGERS, FLOATS, TEXTS = (
+    [name for name, kind in COLUMNS.items() if kind is one] for one in (int, float, str)
+)
 VALUES: dict[type, Any] = {int: 7, float: 0.1, str: 'a "text", in two\nlines', bool: True}
 
 
@@ -38,7 +38,6 @@ def bare(**changes: Any) -> dict[str, Any]:
 
 def test_every_column_is_of_one_of_four_types() -> None:
     assert {*COLUMNS} == {*INTEGERS, *FLOATS, *TEXTS, "higher_is_better"}
-    assert len(COLUMNS) == len(INTEGERS) + len(FLOATS) + len(TEXTS) + 1
 
 
 @pytest.mark.parametrize("name", COLUMNS)
