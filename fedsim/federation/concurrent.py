@@ -160,7 +160,7 @@ class Concurrent(Schedule):
         now, turn, presence, busy = self.agenda.now, self._turns + 1, self.presence, bool(self.jobs)
         idle, free = self.idle, self.idle.free
         if self.sampling is not None:
-            among = free if presence is None else idle.there(now, self.number, busy)
+            among = free if presence is None else idle.present_now(now, self.number, busy)
             drawn = self.sampling.draw(turn, self.number, among, 1, now)
             client, when = next(iter(drawn), None), now
             if client is None:

@@ -10,7 +10,7 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from fedsim.network.availability import TRIES, ClientRates, Presence
+from fedsim.network.availability import REDRAWS, ClientRates, Presence
 from fedsim.network.rates import ROUNDED
 from strategies.channel.nodes import Without
 
@@ -23,20 +23,20 @@ class Changes:
         now: where it begins, in seconds.
 
     Attributes:
-        there: whether each client is there, shape (clients,).
+        present: whether each client is there, shape (clients,).
 
     Example:
         >>> from fedsim.network.availability import slot_rates
         >>> changes = Changes(slot_rates(2, 30.0), 0.0)
-        >>> changes.there.tolist(), changes.next_change
+        >>> changes.present.tolist(), changes.next_change
         ([True, False], 30.0)
-        >>> sorted(changes.to(31.0)), changes.there.tolist()
+        >>> sorted(changes.to(31.0)), changes.present.tolist()
         ([0, 1], [False, True])
     """
 
     def __init__(self, rates: ClientRates, now: float) -> None:
         self.rates = rates
-        self.there = np.array([rate.at(now) > 0 for rate in rates], bool)
+        self.present = np.array([rate.at(now) > 0 for rate in rates], bool)
         self._heap = [(rate.next_change(now), client) for client, rate in enumerate(rates)]
         heapify(self._heap)
 
@@ -51,7 +51,7 @@ class Changes:
         while self._heap[0][0] <= now * ROUNDED:
             client = self._heap[0][1]
             rate = self.rates[client]
-            self.there[client] = rate.at(now) > 0
+            self.present[client] = rate.at(now) > 0
             heapreplace(self._heap, (rate.next_change(now), client))
             changed.append(client)
         return changed
@@ -112,7 +112,7 @@ class IdleClients:
         presence = self.presence
         assert presence is not None
         self._go_on(now, row)
-        tries = 1 if presence.rates or busy else TRIES
+        tries = 1 if presence.rates or busy else REDRAWS
         if self._present is None or tries > 1:
             client = presence.first(now, row, turn, self.free, tries)
             if client is None:
@@ -123,13 +123,13 @@ class IdleClients:
             client = next(iter(self._present), None)
         return (self.next_change(now) if client is None else now), client
 
-    def there(self, now: float, row: int, busy: bool) -> np.ndarray:
+    def present_now(self, now: float, row: int, busy: bool) -> np.ndarray:
         """Everybody who is there and idle now, ascending; the arguments are those of ``next``."""
         presence = self.presence
         assert presence is not None
-        for attempt in range(1 if presence.rates or busy else TRIES):
+        for attempt in range(1 if presence.rates or busy else REDRAWS):
             present = (
-                self._by_the_clock(now).there if presence.rates else presence.drawn(row, attempt)
+                self._by_the_clock(now).present if presence.rates else presence.drawn(row, attempt)
             )
             free = present.copy()
             free[self.free.without] = False
@@ -164,8 +164,8 @@ class IdleClients:
         if self._present is None or self.presence is None:
             return
         changes = self._changes
-        there = self.presence.drawn(self._row, 0) if changes is None else changes.there
-        if there[client] and client in self.free:
+        present = self.presence.drawn(self._row, 0) if changes is None else changes.present
+        if present[client] and client in self.free:
             self._present.add(client)
         else:
             self._present.discard(client)

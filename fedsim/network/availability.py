@@ -22,7 +22,7 @@ _ALLOWED = (
     "such as slots(4, 30s), or a CSV file with the columns seconds, available and, where "
     "clients differ, client"
 )
-TRIES = 10_000
+REDRAWS = 10_000
 """How many draws, or changes, there are at least before enough clients are never there."""
 
 _REMEMBERED = 10_000
@@ -114,7 +114,7 @@ class Presence:
         """
         begin = now
         for attempt in count():
-            if math.isinf(now) or attempt >= TRIES and now >= begin + self.period:
+            if math.isinf(now) or attempt >= REDRAWS and now >= begin + self.period:
                 break
             present, free, at_work = 0, list[int](), {*busy(now)}
             if not self.rates:
