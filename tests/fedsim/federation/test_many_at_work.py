@@ -24,6 +24,7 @@ CASES: dict[str, dict[str, Any]] = {
     "batteries": {"network": f"{NETWORK}, energy_up=1mJ/bit, battery=lognormal(1kJ, 1)"},
     "late": {"network": f"{NETWORK}, server_up=20Mbit", "deadline": "1s", "late": "count"},
 }
+first, *others = CASES
 PARTS = (
     fedsim.federation.__path__[0],
     fedsim.network.__path__[0],
@@ -73,7 +74,9 @@ def lines_per_update(at_work: int, **settings: Any) -> float:
     return lines[0] / ((rows - 2) * at_work)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+)
 def test_an_update_takes_as_many_steps_of_many_at_work_as_of_few(name: str) -> None:
     few, many = (lines_per_update(at_work, **CASES[name]) for at_work in (20, 200))
     assert 0 < many < 1.2 * few
