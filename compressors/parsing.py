@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from inspect import isclass, signature
+from functools import lru_cache, partial
+from inspect import Signature, isclass, signature
 from typing import Any
 
 from compressors.base import Compressor
@@ -48,7 +48,7 @@ def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
         positional = [_value_of(row, value) for value in positional]
         named = {key: _value_of(row, value) for key, value in named.items()}
     try:
-        signature(make).bind(*positional, **named)
+        _signature(make).bind(*positional, **named)
         product = make(*positional, **named)
     except TypeError as error:
         raise ValueError(f"{row.name}: {error}, as in {row.example!r}") from error
@@ -61,6 +61,17 @@ def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
             f"the kind {row.kind!r} needs them"
         )
     return product
+
+
+def _signature(make: Any) -> Signature:
+    """The signature of what a row makes its things with; that of a class is looked up once."""
+    fixed = isclass(make)
+    return _signature_of_class(make) if fixed else signature(make)
+
+
+@lru_cache(maxsize=512)
+def _signature_of_class(make: Any) -> Signature:
+    return signature(make)
 
 
 def _value_of(row: Row, value: Any) -> Any:
@@ -208,7 +219,7 @@ def from_json(value: Any) -> Any:
         raise MethodError(f"unknown method {name!r}: known are {', '.join(CATALOGUE)}")
     make = Pipeline if name == Pipeline.codec_id else CATALOGUE[name].make
     try:
-        signature(make).bind(**settings)
+        _signature(make).bind(**settings)
         return instance_of(name, **settings) if isinstance(make, Composition) else make(**settings)
     except TypeError as error:
         raise MethodError(f"{name}: {error}") from error

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from fedsim.federation.draws import untouched
 from fedsim.federation.trainer import Trainer
@@ -54,8 +53,10 @@ class FlopCount(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
+        from torch.utils.flop_counter import flop_registry  # which imports Triton
+
         super().__init__()
-        self.flops, self.unknown = 0, Counter[str]()
+        self.flops, self.unknown, self._rules = 0, Counter[str](), flop_registry
 
     def __torch_dispatch__(
         self,
@@ -66,7 +67,7 @@ class FlopCount(TorchDispatchMode):
     ) -> Any:
         """Computes an operator, and counts it."""
         named, packet = kwargs or {}, func._overloadpacket
-        rule: Callable[..., int] | None = flop_registry.get(packet)
+        rule: Callable[..., int] | None = self._rules.get(packet)
         if rule is None and func is not torch.ops.prim.device.default:
             with self:
                 result = func.decompose(*args, **named)

@@ -1,6 +1,7 @@
 """ImageNet's folders: read when asked for, cropped from one generator, refused by name."""
 
 import itertools
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task, imagenet
 from fedsim.tasks.imagenet import Files, RandomCrops, crop_box, load_imagenet
 
-pytest.importorskip("torchvision")
+pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")
 
 SIZES = itertools.cycle([(300, 260), (256, 400), (90, 310)])  # one smaller than the crop
 
