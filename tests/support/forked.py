@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.markdown import ROOT
 
@@ -47,6 +47,19 @@ class Forks:
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps([code, str(folder), str(self.log)]), file=self.process.stdin, flush=True)
         return Ended(int(self.process.stdout.readline()), self.log.read_text(errors="replace"))
+
+
+def exit_code(work: Callable[[], Any]) -> int:
+    """Does ``work`` in a fork of this process; returns its exit code, below 0 the signal."""
+    if (child := os.fork()) == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def execute(code: str, folder: str, log: str) -> int:

@@ -1,6 +1,7 @@
 """A task on which a search's trials take some milliseconds, and such searches."""
 
-import sys
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,13 @@ def told(found: SearchResult) -> list[tuple[Any, ...]]:
     return [*trials.itertuples(index=False, name=None), *finals]
 
 
-if __name__ == "__main__":  # a search that kills itself when it is about to say a given line
-    import os
-    import signal
-
-    where, line, trials = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    said: list[str] = []
+def killed(out: Path, line: int, trials: int) -> None:
+    """A search that kills its process when it is about to say a given line."""
+    lines: list[str] = []
 
     def say(text: str) -> None:
-        said.append(text)
-        if len(said) == line:
+        lines.append(text)
+        if len(lines) == line:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    searched(where, trials=trials, seeds=1, say=say)
+    searched(out, trials=trials, seeds=1, say=say)

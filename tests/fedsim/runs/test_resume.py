@@ -1,17 +1,20 @@
 """A run that stopped at any instant goes on and ends bit-identical to one that did not."""
 
-import json
-import subprocess
-import sys
+import os
+import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from fedsim import RunConfig, run
+from fedsim.runs import checkpoint as checkpoints
 from fedsim.runs.checkpoint import Checkpoint, load_checkpoint, remove, save_checkpoint
 from tests.support.faults import told
+from tests.support.forked import exit_code
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, small
 
@@ -108,43 +111,42 @@ def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None
     assert not parts(tmp_path)
 
 
-KILL = """
-import json, os, signal, sys
-from pathlib import Path
-import fedsim.runs.checkpoint as checkpoint
-from fedsim import RunConfig, run
-out, where, number, settings = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
-die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-real, calls = checkpoint.save_file, []
-def save_file(tensors, path):
-    calls.append(path)
-    real(tensors, path)
-    if where == "checkpoint" and len(calls) == number:
-        whole = Path(path).read_bytes()
-        Path(path).write_bytes(whole[: len(whole) // 2])
-        die()
-checkpoint.save_file = save_file
-replace = os.replace
-def replacing(part, path):
-    if where == "rename" and Path(path).name == f"checkpoint-{number:08d}":
-        die()
-    replace(part, path)
-    if where == "renamed" and Path(path).name == f"checkpoint-{number:08d}":
-        die()
-    if where == "summary" and Path(path).name == "summary.json":
-        die()
-os.replace = replacing
-def progress(row):
-    if where == "round" and row["round"] == number:
-        die()
-run(RunConfig.of(**settings), out, callbacks=[progress])
-"""
+def dying(config: RunConfig, out: Path, where: str, number: int) -> None:
+    """A run that kills its process."""
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    real, replace, calls = checkpoints.save_file, os.replace, list[Any]()
+
+    def save_file(tensors: Any, path: Any) -> None:
+        calls.append(path)
+        real(tensors, path)
+        if where == "checkpoint" and len(calls) == number:
+            whole = Path(path).read_bytes()
+            Path(path).write_bytes(whole[: len(whole) // 2])
+            die()
+
+    def replacing(part: Any, path: Any) -> None:
+        named = Path(path).name == f"checkpoint-{number:08d}"
+        if where == "rename" and named:
+            die()
+        replace(part, path)
+        if where == "renamed" and named:
+            die()
+        if where == "summary" and Path(path).name == "summary.json":
+            die()
+
+    def progress(row: Any) -> None:
+        if where == "round" and row["round"] == number:
+            die()
+
+    with patch.object(checkpoints, "save_file", save_file), patch.object(os, "replace", replacing):
+        run(config, out, callbacks=[progress])
 
 
-def killed(config: RunConfig, settings: dict[str, Any], out: Path, where: str, number: int) -> None:
-    arguments = [str(out), where, str(number), json.dumps(settings)]
-    done = subprocess.run([sys.executable, "-c", KILL, *arguments], capture_output=True, text=True)
-    assert done.returncode == -9, done.stderr
+def killed(config: RunConfig, out: Path, where: str, number: int) -> None:
+    assert exit_code(partial(dying, config, out, where, number)) == -signal.SIGKILL
     assert not (out / "summary.json").exists() or where == "summary"
 
 
@@ -165,19 +167,16 @@ INSTANTS = [
     [*INSTANTS[:3], *(pytest.param(*instant, marks=pytest.mark.proof) for instant in INSTANTS[3:])],
 )
 def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> None:
-    settings = {
-        "method": "sbc(0.05)",
-        "temporal": 5,
-        "iterations": 30,
-        "checkpoint_every": 2,
-        "downlink": "gradient_dropping(0.05)",
-        "strategy": "fedadam",
-        "cohort": 3,
-        "keep_payloads": True,
-    }
-    config = RunConfig.of(**settings)
+    config = small(
+        iterations=30,
+        checkpoint_every=2,
+        downlink="gradient_dropping(0.05)",
+        strategy="fedadam",
+        cohort=3,
+        keep_payloads=True,
+    )
     out = tmp_path / "killed"
-    killed(config, settings, out, where, number)
+    killed(config, out, where, number)
     left = parts(out)
     assert bool(left) == (where in ("checkpoint", "rename"))
     seen: list[int] = []

@@ -1,10 +1,9 @@
 """Searches from end to end: what they leave and refuse, and that a kill loses nothing."""
 
-import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from fedsim.search.methods import select_methods
 from fedsim.search.search import rerun
 from fedsim.search.space import Sizes, Space, fitting
 from fedsim.settings.config import from_toml
-from tests.support.markdown import ROOT
-from tests.support.searching import TINY, searched, told
+from tests.support.forked import exit_code
+from tests.support.searching import TINY, killed, searched, told
 
 BASE = RunConfig(task=TINY, method="raw", temporal=1, evaluation=Evaluation(validation=0.2))
 
@@ -171,10 +170,8 @@ def test_trials_side_by_side_are_counted_and_go_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_search_ends_as_one_that_was_not(tmp_path: Path) -> None:
     whole = searched(tmp_path / "whole", trials=6, seeds=1)
-    for line in ("4", "7"):  # that a process says: in the trials, then in the finals
-        command = [sys.executable, "-m", "tests.support.searching", str(tmp_path / "killed"), line]
-        done = subprocess.run([*command, "6"], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."})
-        assert done.returncode == -signal.SIGKILL
+    for line in (4, 7):  # that a process says: in the trials, then in the finals
+        assert exit_code(partial(killed, tmp_path / "killed", line, 6)) == -signal.SIGKILL
     assert told(searched(tmp_path / "killed", trials=6, seeds=1)) == told(whole)
 
 
