@@ -44,6 +44,7 @@ SHARED = {
     "test_two_nodes": "ray",
     "test_flower_engine": "ray",
     "test_owner_mistakes": "ray",
+    "test_own_strategy": "ray",
     "test_deployed_server_kill": "deployment",
     "test_flower_app": "deployment",
     "test_wire": "deployment",

@@ -94,13 +94,14 @@ def test_a_folder_that_names_another_file_is_refused(mine: str, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_other_processes_are_sent_it(mine: str, tmp_path: Path) -> None:
+def test_other_processes_are_sent_it(cluster: str, tmp_path: Path) -> None:
     """One that is known in this process alone: its class is in no module that they could import."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(PAGE, namespace)
     config = small(strategy=namespace["FedPer"](), method="raw")
     run(config, tmp_path / "here")
-    run(RunConfig.of(**{**config.flat(), "engine": "ray", "workers": 2}), tmp_path / "ray")
+    on_ray = RunConfig.of(**{**config.flat(), "engine": "ray"})
+    run(on_ray, tmp_path / "ray", ray_address=cluster)
     assert_same(tmp_path / "here", tmp_path / "ray")
     found = sweep(SweepConfig(config, temporal=(5, 10)), tmp_path / "sweep", jobs=2)
     assert {cell["status"] for cell in found} == {"done"}

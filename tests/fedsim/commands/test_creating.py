@@ -47,14 +47,15 @@ def test_the_app_is_that_of_the_examples(
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize("kind", ONE_FILE)
-def test_its_own_test_passes(
-    kind: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_their_own_tests_pass(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    typed("new", kind, "mine")
+    for kind in ONE_FILE:
+        typed("new", kind, f"my_{kind}")
+    files = [f"test_my_{kind}.py" for kind in ONE_FILE]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         capture_output=True,
         text=True,
     )

@@ -92,23 +92,22 @@ def test_what_is_refused_imports_nothing_that_a_run_needs(arguments: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "package", ["fedsim", "strategies", "compressors", "fedsim.measure.theory"]
-)
-def test_a_package_imports_its_names_when_they_are_used(package: str) -> None:
+def test_packages_import_their_names_when_they_are_used() -> None:
     child = f"""
 import importlib, sys
-package = importlib.import_module({package!r})
+names = "fedsim", "strategies", "compressors", "fedsim.measure.theory"
+packages = [importlib.import_module(name) for name in names]
 assert not [name for name in {HEAVY} if name in sys.modules]
-assert set(package.__all__) <= set(dir(package))
-for name in package.__all__:
-    exec(f"from {{package.__name__}} import {{name}}")
-for name in package.__all__:  # nor does a submodule of that name take its place
-    assert getattr(package, name) is eval(name), name
-try:
-    package.nothing
-except AttributeError as error:
-    assert str(error) == "module {package!r} has no attribute 'nothing'", error
+for package in packages:
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        exec(f"from {{package.__name__}} import {{name}}")
+    for name in package.__all__:  # nor does a submodule of that name take its place
+        assert getattr(package, name) is eval(name), name
+    try:
+        package.nothing
+    except AttributeError as error:
+        assert str(error) == f"module {{package.__name__!r}} has no attribute 'nothing'", error
 """
     done = subprocess.run([sys.executable, "-c", child], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
