@@ -18,8 +18,7 @@ from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import devices, lock
-from fedsim.runs.archive import Archive, unmark
-from fedsim.runs.board import Board, Pinned
+from fedsim.runs.archive import Archive, Board, Pinned, unmark
 from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.progress import Named
 from fedsim.runs.remoterun import RemoteRun, warn_of_unshared_folders

@@ -58,7 +58,7 @@ class RemoteRun:
 
         Args:
             attempt: runs in a folder, and leaves there why a run failed.
-            board: of the driver (``fedsim.runs.board``).
+            board: of the driver (``fedsim.runs.archive``).
         """
         import ray
 

@@ -19,7 +19,7 @@ from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import server_of
-from fedsim.runs.verify import messages, replay, sums
+from fedsim.runs.verify import messages, replay
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
@@ -78,9 +78,9 @@ def verify(
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):
-            verdict.add("sums", sums.sum_differences(recorded))
+            verdict.add("sums", messages.sum_differences(recorded))
             if recorded.done:
-                verdict.add("summary", sums.summary_differences(recorded))
+                verdict.add("summary", messages.summary_differences(recorded))
             if recorded.has_payloads:
                 count = len([*(folder / "payloads").rglob("*.bin")])
                 verdict.add(f"{count} messages", messages.message_differences(recorded))

@@ -140,7 +140,7 @@ def test_the_figures_are_all_there() -> None:
 
 def test_a_board_of_a_sweep_needs_no_torch() -> None:
     child = f"""
-import sys, fedsim.runs.board
+import sys, fedsim.runs.archive
 loaded = [name for name in {HEAVY} if name in sys.modules]
 raise SystemExit(f"imported: {{loaded}}" if loaded else 0)
 """
