@@ -18,6 +18,7 @@ from fedsim.ground.strangers import read_file
 from fedsim.results.schema import TRAINED
 from fedsim.runs.totals import totals
 from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.tables import row_words
 from fedsim.runs.verify.verdict import digest_difference
 
 _SHARD = re.compile(r"-shard-(\d+)-step-")
@@ -66,12 +67,6 @@ def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> StoredMessag
     )
     payload = tuple(f for f in files if re.search(rf"-{direction}[-.]", f.name))
     return StoredMessage(payload, buffers)
-
-
-def row_words(row: Mapping[str, Any]) -> str:
-    """Which row it is, in words."""
-    message = f", message {int(row['message'])}" if "message" in row else ""
-    return f"round {row['round']}, client {row['client']}{message}"
 
 
 def message_differences(recorded: RecordedRun) -> Iterator[str]:

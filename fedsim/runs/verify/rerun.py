@@ -1,7 +1,7 @@
 """Rounds of a run once more, and whether they record what they did: every column but measured
 times, the summary, and the memory at the end."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,13 +23,11 @@ from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.environment import PACKAGE, describe_environment
 from fedsim.runs.run import check_run, grid_of, server_of, summary_of
 from fedsim.runs.run import describe_run as describe_run
-from fedsim.runs.verify.messages import row_words
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.tables import (
     Shares,
-    layer_words,
-    round_words,
     row_differences,
+    row_words,
     shape_differences,
     value_differences,
 )
@@ -218,11 +216,6 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
 
 _AGAIN = "when run again"
 _DIGESTS = [DIGEST_UP, DIGEST_DOWN, DIGEST_MODEL]
-_WORDS: dict[str, Callable[[Any], str]] = {
-    "rounds": round_words,
-    "clients": row_words,
-    "layers": layer_words,
-}
 
 
 def frame_differences(
@@ -236,7 +229,7 @@ def frame_differences(
         table = table.drop(columns=_DIGESTS, errors="ignore")
         frame = repeated.get(name, pd.DataFrame()).drop(columns=_DIGESTS, errors="ignore")
         wrong = [*shape_differences(f"{name}.parquet", table, frame, where)]
-        yield from wrong or row_differences(table, frame, shares, _WORDS[name], where)
+        yield from wrong or row_differences(table, frame, shares, where)
 
 
 def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Comparison of a recorded table with the same one made again, by row and column."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,6 @@ def row_differences(
     recorded: pd.DataFrame,
     repeated: pd.DataFrame,
     shares: Shares,
-    name: Callable[[Any], str],
     where: str = "in the replay",
 ) -> Iterator[str]:
     """Where tables of as many rows differ, of each column the first row.
@@ -68,8 +67,7 @@ def row_differences(
         recorded: as the folder has it.
         repeated: the same, made again.
         shares: how far values may be apart.
-        name: says which row it is.
-        where: says where the second value was found.
+            where: says where the second value was found.
     """
     first: list[tuple[int, str]] = []
     for column in recorded.columns.intersection(repeated.columns, sort=False):
@@ -82,7 +80,7 @@ def row_differences(
         if not equal.all():
             place = int(np.argmin(equal))
             sentence = f"{column} is {one[place]}, and {other[place]} {where}"
-            first.append((place, f"{name(recorded.iloc[place])}: {sentence}"))
+            first.append((place, f"{row_words(recorded.iloc[place])}: {sentence}"))
     yield from (sentence for _, sentence in sorted(first))
 
 
@@ -125,11 +123,7 @@ def _alike(one: Any, other: Any, share: float) -> bool:
     return all(empty) or bool(one == other)
 
 
-def round_words(row: Mapping[str, Any]) -> str:
-    """Which row of ``rounds.parquet`` it is."""
-    return f"round {row['round']}"
-
-
-def layer_words(row: Mapping[str, Any]) -> str:
-    """Which row of ``layers.parquet`` it is."""
-    return f"round {row['round']}, tensor {row['tensor']}"
+def row_words(row: Mapping[str, Any]) -> str:
+    """Which row of a table it is: its round, and the client, message or tensor that it is of."""
+    keys = [name for name in ("round", "client", "message", "tensor") if name in row]
+    return ", ".join(f"{k} {int(row[k]) if k == 'message' else row[k]}" for k in keys)
