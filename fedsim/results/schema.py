@@ -96,7 +96,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
     if METHOD_FACTS not in cell:
-        raise UsageError(f"{file} is of another version: read it with that, or run it again")
+        raise UsageError(
+            f"{file} is of another version of fedsim: read it with that, or run it again."
+        )
     if wrong := fault_of_cell(cell, COLUMNS):
         raise _damaged(file, wrong)
     of_both = [cell[name] for name in OF_BOTH if cell.get(name) is not None]
