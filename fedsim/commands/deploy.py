@@ -76,12 +76,6 @@ def _command(flags: argparse.Namespace) -> int:
 def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict[str, Any]:
     """Runs ``config`` through processes of its own and returns its summary.
 
-    Args:
-        config: what to run.
-        out: the results folder.
-        port: of the SuperLink; None: a free one.
-        console: where lines go.
-
     Raises ``UsageError`` before a process is started: the folder is in use or holds something else,
     the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
     """

@@ -176,10 +176,8 @@ def point_text(params: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Compressor:
+def compressor(method: str, p: float | None, coder: str) -> Compressor:
     """The compressor of a method at a fraction, with other coders where it has places for them.
-
-    ``lr``: the rate, where the method's step is the rate; the size of its messages is not.
 
     A lossy position code stays, for another code would make another method of it.
 
@@ -187,7 +185,7 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
         >>> text(compressor("sbc", 0.01, "ans | ans"))
         'ef(per_tensor(one_sided(0.01) | mean | ans | ans), mask=true)'
     """
-    pipeline = resolve(at_rate(method, lr), p).compressor
+    pipeline = resolve(at_rate(method), p).compressor
     if coder == OWN_CODER:
         return pipeline
     coded: Any = parse(f"topk(0.1) | float32 | {coder}")

@@ -219,14 +219,7 @@ class Space:
         )
 
     def cell(self, params: Params, seed: int | None = None, validation: bool = True) -> Cell:
-        """The run at a point, by the name of its folder.
-
-        Args:
-            params: the point.
-            seed: of the run; None: that of the trials.
-            validation: whether it is scored on the validation part; else on the held-out part,
-                and trained on all training samples.
-        """
+        """The run at a point, by the name of its folder."""
         config = self.config(params)
         seed = config.seed if seed is None else seed
         part = config.evaluation.validation if validation else None

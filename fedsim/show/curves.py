@@ -52,24 +52,13 @@ def bits_column(bits: str) -> str:
 
 
 def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
-    """What a client of every round has sent by each round, in bits: the cohort's mean, added up.
-
-    Args:
-        rounds: rows of `fedsim.load(...).rounds`, each run's by round upwards.
-        column: the bits of a round, a sum over the cohort.
-    """
+    """What a client of every round has sent by each round, in bits: the cohort's mean, added up."""
     of_each = rounds[column] / rounds["clients"].clip(lower=1)
     return of_each.groupby(rounds["run"]).cumsum()
 
 
 def spent_so_far(rounds: pd.DataFrame, bits: str, budget_of: str) -> pd.Series:
-    """The bits of a client of every round by each round: upstream, and of "total" both ways.
-
-    Args:
-        rounds: as for `bits_so_far`.
-        bits: "wire" or "content".
-        budget_of: "up" or "total".
-    """
+    """The bits of a client of every round by each round: upstream, and of "total" both ways."""
     up = bits_so_far(rounds, bits_column(bits))
     if not both_ways(budget_of):
         return up

@@ -372,12 +372,7 @@ def logits_of(outputs: Any) -> Any:
 
 
 def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
-    """Mean cross entropy in nats against class numbers (B,), a scalar.
-
-    Args:
-        outputs: logits (B, C), or a mapping that has them as `logits`.
-        targets: class numbers (B,), int64.
-    """
+    """Mean cross entropy in nats against class numbers (B,), a scalar."""
     logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs
     return F.cross_entropy(logits, targets)
 

@@ -71,11 +71,6 @@ class LeNet5(nn.Module):
         return logits
 
 
-def to_the_letter() -> LeNet5:
-    """The network of the Caffe example as published, with Caffe's initial weights."""
-    return LeNet5(conv_relu=False, caffe_init=True)
-
-
 def mlp(width: int, layer_norm: bool = False) -> nn.Module:
     """Three hidden layers: images (B, 1, 28, 28) -> logits (B, 10).
 
@@ -97,11 +92,8 @@ def mlp(width: int, layer_norm: bool = False) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
-def two_hidden_layers(width: int = 200) -> nn.Module:
+def two_hidden_layers() -> nn.Module:
     """The paper's 2NN: images (B, 1, 28, 28) -> logits (B, 10), two hidden layers of ReLUs.
-
-    Args:
-        width: units of each hidden layer; at 200, as printed, 199,210 parameters.
 
     Weights are PyTorch's default; the paper names no initialization.
 
@@ -111,11 +103,11 @@ def two_hidden_layers(width: int = 200) -> nn.Module:
     """
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(28 * 28, width),
+        nn.Linear(28 * 28, 200),
         nn.ReLU(),
-        nn.Linear(width, width),
+        nn.Linear(200, 200),
         nn.ReLU(),
-        nn.Linear(width, 10),
+        nn.Linear(200, 10),
     )
 
 
@@ -183,7 +175,11 @@ MNIST_LENET5 = Task(
     batch_size=128,
     iterations=2000,
 )
-MNIST_LENET5_CAFFE = replace(MNIST_LENET5, **about("mnist_lenet5_caffe"), build=to_the_letter)
+MNIST_LENET5_CAFFE = replace(
+    MNIST_LENET5,
+    **about("mnist_lenet5_caffe"),
+    build=partial(LeNet5, conv_relu=False, caffe_init=True),
+)
 FASHION_LENET5 = replace(MNIST_LENET5, **about("fashion_lenet5"), load=load_fashion)
 MNIST_MLP4096 = replace(
     MNIST_LENET5,

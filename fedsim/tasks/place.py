@@ -102,13 +102,7 @@ def literal_origin(place: str) -> str:
 
 
 def set_place(value: Any, place: str, digest: str) -> Any:
-    """Returns the task or strategy itself, after noting its place and its file's digest in it.
-
-    Args:
-        value: a copy that is used nowhere else: the original keeps its own name in files.
-        place: ``FILE.py:NAME`` or ``package.module:NAME``.
-        digest: of its file's content.
-    """
+    """Returns the task or strategy itself, after noting its place and its file's digest in it."""
     object.__setattr__(value, "place", place)
     object.__setattr__(value, "content", digest)
     return value

@@ -21,11 +21,6 @@ Tree = Any
 def map_leaves(change: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     """The tree of what ``change`` makes of each leaf, with the leaves of ``others`` in its place.
 
-    Args:
-        change: (leaf of ``tree``, leaf of each other) -> the new leaf.
-        tree: any pytree.
-        others: pytrees of the same structure.
-
     Example:
         >>> map_leaves(lambda x: x + 1, {"a": 1, "b": (2, 3)})
         {'a': 2, 'b': (3, 4)}
@@ -113,13 +108,7 @@ def stack(trees: Sequence[Tree]) -> Tree:
 
 
 def to_device(tree: Tree, device: torch.device, layout: torch.memory_format | None = None) -> Tree:
-    """The tree with its tensors on ``device``; other leaves stay.
-
-    Args:
-        tree: a batch.
-        device: where a model takes it.
-        layout: of tensors with four dimensions (B, C, H, W) in memory; None: as they lie.
-    """
+    """The tree with its tensors on ``device``; other leaves stay."""
     if not isinstance(tree, Tensor):
         if not isinstance(tree, Mapping | tuple | list):
             return tree

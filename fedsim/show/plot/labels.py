@@ -88,10 +88,6 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
 def spread_labels(heights: np.ndarray, step: float) -> np.ndarray:
     """The nearest heights in the same order that are `step` apart.
 
-    Args:
-        heights: (N,) rising.
-        step: the least distance.
-
     Example:
         >>> spread_labels(np.array([0.0, 1.0, 20.0]), 10.0)
         array([-4.5,  5.5, 20. ])
@@ -113,13 +109,6 @@ def _where_room_is(
     """Each name at the side of its end where the fewest points and names are, in points from it.
 
     And whether no name lies on what is drawn, on another name or outside of the axes.
-
-    Args:
-        ends: (N, 2) in points.
-        sizes: width and height of the N names.
-        target: (M, 2) what is drawn.
-        frame: of the axes.
-        gap: from an end to its name at the side.
     """
     taken, offsets, clear = list[Bbox](), dict[int, tuple[float, float]](), True
     for place in np.argsort(-ends[:, 1]):

@@ -46,10 +46,6 @@ class Style:
         """The style of a figure of another size: letters, marks and lines are smaller where it is
         smaller than usual, and a narrow figure is laid out as a column.
 
-        Args:
-            size: width and height in inches; None: the usual ones.
-            usual: those at which the style's letters fit.
-
         Example:
             >>> style_of("screen").fitted((3.4, 2.5), (5.2, 4.4)).font
             7.5

@@ -163,13 +163,6 @@ def deal(
 ) -> list[NDArray[np.int64]]:
     """The samples of each client, ascending, as a partitioner deals them.
 
-    Args:
-        partitioner: it has no data set yet.
-        spec: the text that names it, for messages.
-        columns: of the table by name, (N,) each.
-        order: the numbers of the samples in the order of the table's rows, (N,).
-        clients: of the run.
-
     Raises:
         UsageError: it makes another number of partitions, cannot deal these samples, or leaves a
             client without samples.
