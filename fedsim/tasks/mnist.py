@@ -154,15 +154,14 @@ def load_fashion(folder: Path | None, download: bool) -> Data:
 
 
 def _load(name: str, folder: Path | None, download: bool) -> Data:
-    images, (mean, std) = idx.read_idx(name, folder, download), _SCALE[name]
+    arrays, source = idx.read_idx(name, folder, download)
+    mean, std = _SCALE[name]
     train_x, test_x = (
         torch.from_numpy(x.astype(np.float32))[:, None].div_(255).sub_(mean).div_(std)
-        for x in (images.train_x, images.test_x)
+        for x in arrays[::2]
     )
-    train_y, test_y = (
-        torch.from_numpy(y.astype(np.int64)) for y in (images.train_y, images.test_y)
-    )
-    return Data(train_x, train_y, test_x, test_y, images.source)
+    train_y, test_y = (torch.from_numpy(y.astype(np.int64)) for y in arrays[1::2])
+    return Data(train_x, train_y, test_x, test_y, source)
 
 
 MNIST_LENET5 = Task(

@@ -8,9 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +24,8 @@ ARRAYS = (
 )
 
 
-@dataclass(frozen=True)
-class Images:
-    """A data set as stored: uint8 images (N, 28, 28), integer labels (N,), and which copy it is."""
-
-    train_x: NDArray[np.uint8]
-    train_y: NDArray[Any]
-    test_x: NDArray[np.uint8]
-    test_y: NDArray[Any]
-    source: str
-
-
-def read_idx(name: str, folder: Path | None, download: bool) -> Images:
-    """The data set `name` of torchvision below `folder`.
+def read_idx(name: str, folder: Path | None, download: bool) -> tuple[list[NDArray[np.uint8]], str]:
+    """The `ARRAYS` of torchvision's data set `name`, uint8, and which copy it is.
 
     Args:
         name: `MNIST` or `FashionMNIST`: the class of torchvision and the name of its folder.
@@ -78,16 +65,15 @@ def read_idx(name: str, folder: Path | None, download: bool) -> Images:
             contents[path] = gzip.decompress(path.read_bytes()) if end else path.read_bytes()
         except (OSError, EOFError, zlib.error) as error:
             raise _damaged(name, path, first_line(error)) from error
-    train_x, train_y, test_x, test_y = (parsed(name, *file) for file in contents.items())
-    for part, x, y in (("training", train_x, train_y), ("test", test_x, test_y)):
+    arrays = [parsed(name, *file) for file in contents.items()]
+    for part, (x, y) in (("training", arrays[:2]), ("test", arrays[2:])):
         if x.shape[1:] != (28, 28) or y.shape != x.shape[:1] or not len(x):
             raise _damaged(name, raw, f"{part} images {x.shape}, labels {y.shape}")
         if y.max() > 9:
             raise _damaged(name, raw, f"a {part} label is {y.max()}, above 9")
     digest = hashlib.sha256(next(iter(contents.values()))).hexdigest()[:12]
     form = "gzip idx" if end else "unpacked idx"
-    source = f"{name}, torchvision layout, {form}, training images sha256 {digest}"
-    return Images(train_x, train_y, test_x, test_y, source)
+    return arrays, f"{name}, torchvision layout, {form}, training images sha256 {digest}"
 
 
 def parsed(name: str, path: Path, content: bytes) -> NDArray[np.uint8]:

@@ -147,7 +147,7 @@ def test_a_broken_torchvision_is_said_plainly(tmp_path, monkeypatch, code):
     with pytest.raises(DataError, match="torchvision cannot be imported.*\nInstall the torchvis"):
         read_idx("MNIST", tmp_path, True)
     write_set(tmp_path)  # files that are there are read without it
-    assert read_idx("MNIST", tmp_path, True).train_x.shape == (30, 28, 28)
+    assert read_idx("MNIST", tmp_path, True)[0][0].shape == (30, 28, 28)
 
 
 def test_a_failed_download_is_said(tmp_path, monkeypatch):
@@ -167,8 +167,8 @@ def test_nothing_is_downloaded_that_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(MNIST, "download", lambda self: pytest.fail("download was called"))
     write_set(tmp_path / "a")
     write_set(tmp_path / "b", packed=True)
-    assert len(read_idx("MNIST", tmp_path / "a", True).train_x) == 30
-    assert len(read_idx("MNIST", tmp_path / "b", True).train_x) == 30
+    assert len(read_idx("MNIST", tmp_path / "a", True)[0][0]) == 30
+    assert len(read_idx("MNIST", tmp_path / "b", True)[0][0]) == 30
 
 
 @pytest.mark.slow
