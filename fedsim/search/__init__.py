@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.results.intervals import Mean, mean, tied
     from fedsim.search.curves import ended, read_curve
     from fedsim.search.goal import Curve
     from fedsim.search.methods import OWN_CODER, select_methods
@@ -14,13 +13,10 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
 __all__ = [
     "OWN_CODER",
     "Curve",
-    "Mean",
     "Sizes",
     "ended",
-    "mean",
     "read_curve",
     "select_methods",
-    "tied",
 ]
 
 make_lazy(__name__)
