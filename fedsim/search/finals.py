@@ -115,21 +115,6 @@ def select_finalists(study: Study, limit: int = ON_FRONT) -> list[FrozenTrial]:
 
 
 @dataclass(frozen=True)
-class Bracket:
-    """Which runs the finals have.
-
-    Attributes:
-        trials: the finalists.
-        seeds: the fresh seeds of each.
-        needed: the seconds that their runs will take.
-    """
-
-    trials: Sequence[FrozenTrial]
-    seeds: range
-    needed: float
-
-
-@dataclass(frozen=True)
 class Finals:
     """The finals of a search: the best trials on fresh seeds, which follow that of the trials.
 
@@ -155,10 +140,12 @@ class Finals:
     limits: Limits
     say: Say
 
-    def fit(self, left: float = inf, pace: float = _PACE, ran: Container[str] = ()) -> Bracket:
-        """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
+    def fit(
+        self, left: float = inf, pace: float = _PACE, ran: Container[str] = ()
+    ) -> tuple[list[FrozenTrial], range, float]:
+        """The finalists, their seeds, and the seconds of their runs, which fit into ``left``.
 
-        Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
+        There is one of each at least. Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
         finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing,
         nor does one whose name ``ran`` holds: it failed.
         """
@@ -176,14 +163,14 @@ class Finals:
             needed = pace * seconds / self.jobs
             if needed <= left:
                 break
-        return Bracket(trials, fresh, needed)
+        return trials, fresh, needed
 
     def reserve(self) -> float:
         """The seconds that the finals will take: as many as are within their part of the time."""
         if self.limits.seconds is None:
             return 0.0
         part = _MAX_PART * self.limits.seconds
-        return min(part, self.fit(part).needed)
+        return min(part, self.fit(part)[2])
 
     def run(self) -> tuple[list[Finalist], str]:
         """Runs the finalists, and ranks them by their validation scores; how many, in words.
@@ -192,16 +179,12 @@ class Finals:
         scores are what a user of the setting would get; they decide nothing.
         """
         study, limits, ran, pace = self.study, self.limits, set[str](), _PACE
-        bracket = self.fit(limits.left())
+        trials, seeds, _ = self.fit(limits.left())
         while True:
-            runs = [
-                (w, t)
-                for t in bracket.trials
-                for w in _runs(study.space, t, bracket.seeds, self.out)
-            ]
+            runs = [(w, t) for t in trials for w in _runs(study.space, t, seeds, self.out)]
             waiting = [(w, t) for w, t in runs if not _done(w[2]) and w[0] not in ran]
-            words = f"{_of(len(bracket.trials), len(select_finalists(study)), 'setting')}, "
-            words += f"{_of(len(bracket.seeds), self.seeds, 'fresh seed')} each"
+            words = f"{_of(len(trials), len(select_finalists(study)), 'setting')}, "
+            words += f"{_of(len(seeds), self.seeds, 'fresh seed')} each"
             few = ": the time is enough for no more" if " of " in words else ""
             self.say(f"finals: {words}{few}; {len(waiting)} of {len(runs)} runs to do")
             before = limits.spent()
@@ -209,11 +192,11 @@ class Finals:
             ran |= {w[0] for w, _ in waiting}
             trial_seconds = sum(t.user_attrs[TOOK] for _, t in waiting) / self.jobs
             pace = (limits.spent() - before) / trial_seconds if trial_seconds else pace
-            more = self.fit(limits.left(), pace, ran)
-            if not waiting or not more.needed < limits.left() or not more.needed:
+            more_trials, more_seeds, needed = self.fit(limits.left(), pace, ran)
+            if not waiting or not 0 < needed < limits.left():
                 break
-            bracket = more
-        finalists = [_finalist(study.space, t, bracket.seeds, self.out) for t in bracket.trials]
+            trials, seeds = more_trials, more_seeds
+        finalists = [_finalist(study.space, t, seeds, self.out) for t in trials]
         return _ranked(finalists, study.space.goal), words
 
     def _run(self, waiting: Sequence[RunSpec]) -> None:

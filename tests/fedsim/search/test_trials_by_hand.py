@@ -486,9 +486,9 @@ def test_finalists_then_seeds_are_fewer_where_the_time_is_short(
     took = {0: 10.0, 1: 20.0, 2: 10.0}
     study = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=s) for k, s in took.items()])
     study.space = Cells(BUDGET)
-    lineup = finals.Finals(study, tmp_path, 3, 1, None, Limits(), print).fit(left)
-    assert [t.number for t in lineup.trials] == kept
-    assert list(lineup.seeds) == list(range(SEED + 1, SEED + 1 + seeds))
+    trials, fresh, _ = finals.Finals(study, tmp_path, 3, 1, None, Limits(), print).fit(left)
+    assert [t.number for t in trials] == kept
+    assert list(fresh) == list(range(SEED + 1, SEED + 1 + seeds))
 
 
 # --- a saturated search -------------------------------------------------------------------------
