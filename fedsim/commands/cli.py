@@ -3,14 +3,13 @@
 import argparse
 import os
 import re
-import select
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from compressors.grammar import printable
 from compressors.usercode import typed
@@ -30,7 +29,7 @@ from fedsim.commands.run import add_run
 from fedsim.commands.schema import add_schema
 from fedsim.commands.search import add_search
 from fedsim.commands.show import add_show
-from fedsim.commands.signals import SIGNAL_STATUSES, Stop
+from fedsim.commands.signals import SIGNAL_STATUSES, Stop, discard_unread
 from fedsim.commands.sweep import add_sweep
 from fedsim.commands.theory import add_theory
 from fedsim.commands.verify import add_verify
@@ -249,13 +248,6 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _unread(stream: TextIO) -> bool:
-    """Whether it goes to a program that has ended, such as ``head``."""
-    poll = select.poll()
-    poll.register(stream, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
 def script() -> NoReturn:
     """``main`` as a process of its own, which a signal ends without more tidying up."""
     code = main()
@@ -297,9 +289,8 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return stop.status
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _unread(sys.stdout):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
-            return DONE
+        if isinstance(error, BrokenPipeError) and discard_unread(sys.stdout.fileno()):
+            return DONE  # as `| head` wishes
         if flags.debug:
             raise
         message = printable(f"fedsim: {typed(error)}") + " (--debug shows where)"

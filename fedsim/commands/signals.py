@@ -66,7 +66,7 @@ class Stop:
         if self._by is None:
             self._by = signal.Signals(number)
             for stream in (1, 2):
-                _leave(stream)
+                discard_unread(stream)
             message = f"stopped by {self._by.name}"
             if self.folder is not None:
                 message += f"; the same command goes on{resume_note(self.folder)}"
@@ -75,12 +75,17 @@ class Stop:
         raise KeyboardInterrupt
 
 
-def _leave(stream: int) -> None:
-    """Discards further output to a terminal that is gone, or to a program that has ended."""
+def discard_unread(stream: int) -> bool:
+    """Whether output goes to a terminal that is gone, or to a program that has ended.
+
+    Further output there is then discarded.
+    """
     poll = select.poll()
     poll.register(stream, 0)
-    if any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0)):
+    unread = any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
+    if unread:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    return unread
 
 
 def resume_note(folder: Path) -> str:

@@ -145,9 +145,9 @@ class Finals:
     ) -> tuple[list[FrozenTrial], range, float]:
         """The finalists, their seeds, and the seconds of their runs, which fit into ``left``.
 
-        There is one of each at least. Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
-        finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing,
-        nor does one whose name ``ran`` holds: it failed.
+        There is one of each at least. Where the time is short there are fewer finalists, down to
+        two; then fewer seeds; then one finalist. A run takes ``pace`` times what the trial took.
+        One that is done takes nothing, nor does one whose name ``ran`` holds: it failed.
         """
         first, space = self.study.space.base.seed + 1, self.study.space
         fewer = [(limit, self.seeds) for limit in range(ON_FRONT, 1, -1)]
