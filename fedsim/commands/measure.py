@@ -83,9 +83,9 @@ def _command(flags: argparse.Namespace) -> int:
             frame = measure(updates, flags.methods or "all", progress=progress, **shared)
         else:
             methods: dict[str, Any] = {
-                name: getattr(flags, name) or usual for name, usual in _CODED.items()
+                name: getattr(flags)
             }
-            frame = measure_coders(updates, flags.coders, progress=progress, **methods, **shared)
+            frame = measure_coders(updates, flags.coders, progress=progress, **coded_of, **shared)
     if flags.csv:
         with writable("--csv", flags.csv):
             from fedsim.ground.files import write_text
@@ -115,8 +115,12 @@ def _checked(flags: argparse.Namespace) -> CoderPlan | None:
         return None
     if flags.methods is not None:
         raise UsageError(f"--methods is {flags.methods!r} and --coders {flags.coders!r}: give one")
-    methods = {name: getattr(flags, name) or usual for name, usual in _CODED.items()}
-    return choose_coders(flags.coders, density=flags.density, **methods)
+    return choose_coders(flags.coders, density=flags.density, **_coded(flags))
+
+
+def _coded(flags: argparse.Namespace) -> dict[str, Any]:
+    """The methods whose positions and symbols are coded, as arguments."""
+    return {name: getattr(flags, name) or usual for name, usual in _CODED.items()}
 
 
 @contextmanager
