@@ -5,6 +5,7 @@ While a ``span`` is open its bits are booked under that span's name; all others
 are ``header``. The four sums are the whole length, in the writer and the reader.
 """
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -190,6 +191,16 @@ class BitReader(_Cursor):
         if count:
             self.position = pack.get_32(self.words, self.position, bits)
         return bits.view(np.float32)
+
+    def decode(self, kernel: Callable[..., int], *arguments: Any, refusals: Sequence[str]) -> None:
+        """Moves on to where ``kernel`` ends, which is given the words, the position, the end, ...
+
+        Raises ``PayloadError`` with the first of ``refusals`` where it returns -1, and so on.
+        """
+        position = int(kernel(self.words, self.position, self.end, *arguments))
+        if position < 0:
+            raise PayloadError(refusals[-1 - position])
+        self.position = position
 
     def finish(self) -> None:
         """Raises ``PayloadError`` unless only zero padding up to the byte's end is left."""

@@ -164,7 +164,6 @@ def _modules(root: Path, target: str, package_name: str) -> Iterator[tuple[str, 
             yield name, place.with_name(f"{place.name}.py"), ".".join(parts[: i - 1])
 
 
-_PACKAGES = {"compressors", "fedsim", "strategies"}
 _INSTALLED = tuple(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
 
 
@@ -223,7 +222,7 @@ def origin(error: BaseException) -> str:
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         file = frame.f_code.co_filename
         package = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if package in _PACKAGES or file.startswith(_INSTALLED) or not Path(file).is_file():
+        if package in _OURS or file.startswith(_INSTALLED) or not Path(file).is_file():
             continue
         return encodable(f"{Path(file).name}, line {line}")
     return ""

@@ -117,7 +117,7 @@ class Bloom:
         filled[:full_words] = bits.uints(full_words, 64)
         if last_bits:
             filled[full_words] = bits.uint(last_bits) << (64 - last_bits)
-        if kernel.ones(filled) > k * hashes.h:
+        if int(np.bitwise_count(filled).sum()) > k * hashes.h:
             raise PayloadError(f"Bloom filter: more bits are set than {k} positions set")
         return self._rebuild(filled, n, k, hashes, seed)
 

@@ -120,10 +120,6 @@ class Context:
             raise PayloadError(f"context positions: width number {at} of {widths.size}")
         g = _Grid.of(n, int(widths[at]), bits.uint(_WEIGHT_BITS))
         scan = np.empty(k, np.int64)
-        position = coder.decode_grid(
-            bits.words, bits.position, bits.end, g.rows, g.width, *g.weights, scan
-        )
-        if position < 0:
-            raise PayloadError(f"context positions of {n} entries run past the payload's end")
-        bits.position = position
+        refusal = f"context positions of {n} entries run past the payload's end"
+        bits.decode(coder.decode_grid, g.rows, g.width, *g.weights, scan, refusals=[refusal])
         return grid.turn(scan, g.rows, g.width) if g.turned else scan

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED, check_rising, unsigned
-from compressors.errors import PayloadError
 from compressors.kernels import elias as kernel
 from compressors.parts import code_dtype
 
@@ -141,12 +140,9 @@ class _Elias:
         """Fills ``items``, all below ``limit``, with what ``_write`` wrote."""
         if items.size:
             _, widths, lengths, shift = self._tables
-            position = kernel.decode_items(
-                bits.words, bits.position, bits.end, limit, gaps, items, lengths, widths, shift
-            )
-            if position < 0:
-                raise PayloadError(f"Elias codes run past the payload's end or {reason}")
-            bits.position = position
+            arguments = (limit, gaps, items, lengths, widths, shift)
+            refusal = f"Elias codes run past the payload's end or {reason}"
+            bits.decode(kernel.decode_items, *arguments, refusals=[refusal])
         return items
 
 
@@ -242,13 +238,8 @@ class EliasGaps:
             return torch.zeros(k, dtype=dtype, device="cpu")
         numbers = np.empty(k, UNSIGNED[dtype])
         _, widths, lengths, shift = OMEGA
-        position = kernel.decode_elias(
-            bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
-        )
-        if position < 0:
-            raise PayloadError(
-                f"elias_gaps: codes run past the payload's end, past {k} entries, or outside an "
-                f"alphabet of {alphabet}"
-            )
-        bits.position = position
+        where = f"past {k} entries, or outside an alphabet of {alphabet}"
+        refusal = f"elias_gaps: codes run past the payload's end, {where}"
+        arguments = (alphabet, numbers, lengths, widths, shift)
+        bits.decode(kernel.decode_elias, *arguments, refusals=[refusal])
         return torch.from_numpy(numbers).view(dtype)

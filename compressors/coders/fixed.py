@@ -25,8 +25,7 @@ def check_rising(indices: np.ndarray, n: int) -> None:
 
 def check_sorted(indices: np.ndarray, n: int) -> np.ndarray:
     """The ``indices`` (int64); ``PayloadError`` unless they rise strictly from 0 to below n."""
-    rise = indices.size == 0 or bool(indices[0] >= 0 and (indices[1:] > indices[:-1]).all())
-    if not rise or (indices.size and int(indices[-1]) >= n):
+    if not rises(indices, n):
         raise PayloadError(f"positions that do not rise from entry 0 to entry {n - 1}")
     return indices
 

@@ -110,8 +110,6 @@ class Delta16:
             return np.empty(0, np.int64)
         bits.need(16 * k)
         indices, width = np.empty(k, np.int64), (n - 1).bit_length()
-        position = bitmap.decode_16(bits.words, bits.position, bits.end, n, width, indices)
-        if position < 0:
-            raise PayloadError(f"16-bit gaps run past the payload's end or past entry {n - 1}")
-        bits.position = position
+        refusal = f"16-bit gaps run past the payload's end or past entry {n - 1}"
+        bits.decode(bitmap.decode_16, n, width, indices, refusals=[refusal])
         return indices

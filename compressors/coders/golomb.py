@@ -168,16 +168,13 @@ class Golomb:
         else:
             m = self._m(k, n)
         bits.need(k * m.bit_length())  # at least a zero and the shorter remainder
-        indices, place = np.empty(k, np.int64), (bits.words, bits.position, bits.end, n)
+        indices, parameter, kernel = np.empty(k, np.int64), m, golomb.decode_golomb
         if self.order == "split":
-            position = golomb.decode_split(*place, m, indices)
-        elif m & (m - 1):
-            position = golomb.decode_golomb(*place, m, indices)
-        else:
-            position = rice.decode_rice(*place, _log2(m), indices)
-        if position < 0:
-            raise PayloadError(f"Golomb positions run past the payload's end or past entry {n - 1}")
-        bits.position = position
+            kernel = golomb.decode_split
+        elif not m & (m - 1):
+            kernel, parameter = rice.decode_rice, _log2(m)
+        refusal = f"Golomb positions run past the payload's end or past entry {n - 1}"
+        bits.decode(kernel, n, parameter, indices, refusals=[refusal])
         return indices
 
 

@@ -1,7 +1,7 @@
 """Huffman codes of symbols, of gaps between positions by classes, and of the bytes of indices."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -49,6 +49,9 @@ def code_lengths(weights: np.ndarray) -> np.ndarray:
     by_symbol = np.empty(weights.size, np.uint8)
     by_symbol[order] = lengths
     return by_symbol
+
+
+_PAST_THE_END = "Huffman codes run past the payload's end"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,32 +116,19 @@ class PrefixCode:
         """Fills ``out`` (unsigned) with the next numbers; ``PayloadError`` past the end."""
         tables = huffman.tables(self.symbols, self.lengths)
         longest = int(self.lengths.max())
-        self._move(
-            bits, huffman.decode_huffman(bits.words, bits.position, bits.end, tables, longest, out)
-        )
+        bits.decode(huffman.decode_huffman, tables, longest, out, refusals=[_PAST_THE_END])
 
     def decode_runs(
         self, bits: BitReader, runs: np.ndarray, values: np.ndarray, out: np.ndarray
     ) -> None:
         """Fills ``out`` where the i-th symbol means ``runs[i]`` (>= 1) times ``values[i]``."""
         tables = huffman.tables(np.arange(self.symbols.size), self.lengths)
-        self._move(
-            bits,
-            huffman.decode_run_tokens(
-                bits.words, bits.position, bits.end, tables, runs, values, out
-            ),
-        )
+        refusals = [_PAST_THE_END, "a run of symbols is longer than what is left of the tensor"]
+        bits.decode(huffman.decode_run_tokens, tables, runs, values, out, refusals=refusals)
 
     def check_room(self, bits: BitReader, k: int) -> None:
         """Raises ``PayloadError`` unless ``k`` codes can follow: before memory is taken."""
         bits.need(k * int(self.lengths.min()))
-
-    def _move(self, bits: BitReader, position: Any) -> None:
-        if position == -1:
-            raise PayloadError("Huffman codes run past the payload's end")
-        if position < 0:
-            raise PayloadError("a run of symbols is longer than what is left of the tensor")
-        bits.position = int(position)
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,11 @@ def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
         raise PayloadError(f"a code table's numbers have order {order}: none is that large")
     bits.need(count * (1 + order))
     values = np.empty(count, np.int64)
-    position = exp_golomb.decode_exp_golomb(
-        bits.words, bits.position, bits.end, order, capacity, values
-    )
-    if position == -1:
-        raise PayloadError("a code table runs past the payload's end")
-    if position < 0:
-        raise PayloadError(f"the numbers of a code table sum to more than {capacity}")
-    bits.position = position
+    refusals = [
+        "a code table runs past the payload's end",
+        f"the numbers of a code table sum to more than {capacity}",
+    ]
+    bits.decode(exp_golomb.decode_exp_golomb, order, capacity, values, refusals=refusals)
     return values
 
 

@@ -168,12 +168,9 @@ def read_rans_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
     if (states < least).any():
         raise PayloadError("an ANS state is below the least there is")
     model, numbers = (rans.slots(shares), *_starts(shares)), empty_numbers(k, universe)
-    position = rans.decode_rans(
-        bits.words, bits.position, bits.end, model, symbols, b, word, states, numbers
-    )
-    if position < 0:
-        raise PayloadError("ANS words run past the payload's end")
+    refusal = "ANS words run past the payload's end"
+    arguments = (model, symbols, b, word, states, numbers)
+    bits.decode(rans.decode_rans, *arguments, refusals=[refusal])
     if (states != least).any():
         raise PayloadError("ANS states do not end where the writer's began")
-    bits.position = int(position)
     return numbers

@@ -1,6 +1,5 @@
 """Run-length coding of positions (a bitmap's runs) and of symbols."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -63,11 +62,8 @@ class RunLength:
         if k == 0:
             return np.empty(0, np.int64)
         one = bool(bits.uint(1))
-
-        def decode(indices: np.ndarray) -> int:
-            return runlength.decode_runs(bits.words, bits.position, bits.end, n, k, one, indices)
-
-        return _filled(bits, k, np.int64, decode, f"{k} sent entries of {n}")
+        what = f"{k} sent entries of {n}"
+        return _decoded(bits, k, np.int64, runlength.decode_runs, (n, k, one), what)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes the pairs; nothing for an alphabet of one."""
@@ -82,32 +78,27 @@ class RunLength:
         dtype = code_dtype(alphabet)
         if alphabet == 1 or k == 0:
             return torch.zeros(k, dtype=dtype, device="cpu")
-
-        def decode(numbers: np.ndarray) -> int:
-            return runlength.decode_run_pairs(
-                bits.words, bits.position, bits.end, k, alphabet, _width(alphabet), numbers
-            )
-
         what = f"{k} symbols of an alphabet of {alphabet}"
-        return torch.from_numpy(_filled(bits, k, UNSIGNED[dtype], decode, what)).view(dtype)
+        settings, kernel = (k, alphabet, _width(alphabet)), runlength.decode_run_pairs
+        numbers = _decoded(bits, k, UNSIGNED[dtype], kernel, settings, what)
+        return torch.from_numpy(numbers).view(dtype)
 
 
 def _width(alphabet: int) -> int:
     return (alphabet - 1).bit_length()
 
 
-def _filled(
-    bits: BitReader, k: int, dtype: Any, decode: Callable[[np.ndarray], int], what: str
+def _decoded(
+    bits: BitReader, k: int, dtype: Any, kernel: Any, settings: tuple[int, ...], what: str
 ) -> np.ndarray:
-    """``k`` numbers as ``decode`` reads them: a dry run first, where few bits mean many of them."""
-    numbers = np.empty(0, dtype)
-    if k <= bits.end - bits.position or decode(numbers) >= 0:
-        numbers = np.empty(k, dtype)
-        position = decode(numbers)
-        if position >= 0:
-            bits.position = position
-            return numbers
-    raise PayloadError(f"runs run past the payload's end or past {what}")
+    """``k`` numbers as a kernel reads them: a dry run first, where few bits mean many of them."""
+    refusals, start = [f"runs run past the payload's end or past {what}"], bits.position
+    if k > bits.end - start:
+        bits.decode(kernel, *settings, np.empty(0, dtype), refusals=refusals)
+        bits.position = start
+    numbers = np.empty(k, dtype)
+    bits.decode(kernel, *settings, numbers, refusals=refusals)
+    return numbers
 
 
 def runs_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -96,17 +96,6 @@ def positives(words, n, hashes, expected):
 
 
 @njit(cache=True, nogil=True)
-def ones(words):
-    """How many bits are set."""
-    count = 0
-    for word in words:
-        while word:
-            word &= word - _1
-            count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
 def _visit(candidates, hashes, ends, items):
     """Goes through (set, item): counts in ``ends`` (m,), and stores where ``items`` has room."""
     last = np.full(ends.size, -1, np.int32)  # the newest item of a set: two places may be one bit

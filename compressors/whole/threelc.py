@@ -79,10 +79,8 @@ class ThreeLC:
         with bits.span("values"):
             bits.need(8 * -(-groups // kernel.LONGEST_RUN))  # no bytes stand for more entries
             trits = np.empty(5 * groups, np.uint8)
-            position = kernel.decode_trits(bits.words, bits.position, bits.end, trits)
-            if position < 0:
-                raise PayloadError(f"3LC bytes do not end with the {n} entries of their tensor")
-            bits.position = position
+            refusal = f"3LC bytes do not end with the {n} entries of their tensor"
+            bits.decode(kernel.decode_trits, trits, refusals=[refusal])
         if (trits[n:] != 1).any():
             raise PayloadError("3LC: an entry past the tensor's end is not zero")
         return _decoded(trits, magnitude, template)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import TopK, compress, parse, text
-from compressors.sparsify.sampled import sample_size
+from compressors.sparsify.topk import sample_size
 from tests.support.generators import decoded
 
 
