@@ -31,6 +31,7 @@ from fedsim.ground.errors import with_cause
 from fedsim.settings.config import RunConfig
 from fedsim.settings.groups import EXACT
 from strategies import ClientUpdate, TrainJob, TrainResult
+from strategies.algorithms.base import check_initial, check_tensors, checked_half
 from strategies.channel.acknowledge import stored_number
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
@@ -166,9 +167,12 @@ def serve(
     decode_seconds = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     hook = half.gradient_hook(delivery, state) if trainer.hooks_gradients else None
+    weights = half.initial_weights(delivery, state)
+    if plan.own_half:
+        check_initial(half, weights, trainer.template, delivery.weights)
     job = TrainJob(
         client,
-        trainer.filled(half.initial_weights(delivery, state)),
+        trainer.filled(weights),
         unnest("optimizer", memory),
         done,
         work.n,
@@ -182,6 +186,8 @@ def serve(
     if isinstance(client_update, Generator):
         client_update, more_seconds = yield from _timed(client_update)
         train_seconds += more_seconds
+    if plan.own_half:
+        client_update = checked_half(half, half.payload_template(trainer.template), client_update)
     if client_update.compressor_state is not None:
         acknowledged = delivery.ack._replace(uplink=client_update.compressor_state)
         delivery = replace(delivery, ack=acknowledged)
@@ -224,7 +230,10 @@ def serve(
         after |= nest("buffers", local)
     if work.ordered:
         after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
+    next_state = half.next_state(delivery, state, job, result, client_update.update, packet)
+    if plan.own_half:
+        check_tensors(next_state, f"next_state of {type(half).__name__}")
+    after |= nest(RULE, next_state)
     after["iterations"] = stored_number("iterations", done + work.n)
     if config.machine.memory_as == EXACT:
         return reply, after

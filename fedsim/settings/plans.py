@@ -67,6 +67,11 @@ class Plan:
     local_seconds: float | None = None
 
     @cached_property
+    def own_half(self) -> bool:
+        """Whether the algorithm, and so its clients' half, is a user's own."""
+        return not type(self.algorithm).__module__.startswith("strategies.")
+
+    @cached_property
     def by_client(self) -> bool:
         """Whether clients do unlike numbers of local iterations, as the settings say."""
         return self.local_epochs is not None or self.local_seconds is not None

@@ -92,8 +92,8 @@ def adopt_strategy(strategy: "str | Algorithm") -> "str | Algorithm":
 
         if of.step is Algorithm.step:
             raise UsageError(
-                f"--strategy is {algorithm.written!r}: it has no step(uplinks, memory, model, "
-                "now), which makes the global update"
+                f"--strategy is {algorithm.written!r}: it has no step(uplinks, state, model, "
+                "info), which makes the global update"
             )
         _NAMING.check_hashable(algorithm, algorithm.written)
         if not algorithm.place:  # else its file may have changed, or moved

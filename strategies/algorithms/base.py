@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from torch import Tensor
 
-from compressors import Compressor, Packet, Raw, State, Tensors
+from compressors import Compressor, Packet, Raw, State, Tensors, UpdateError
 from strategies.algorithms.requirements import Requirement, Setup, Unmet, unmet
 from strategies.channel.client_end import Delivery
 from strategies.channel.orders import Side
@@ -310,6 +310,84 @@ class Algorithm:
             info: what is known of the round.
         """
         raise NotImplementedError
+
+
+def check_tensors(tensors: Any, by: str) -> None:
+    """Raises ``UpdateError``, which begins with ``by``, unless it is a dict of names to tensors."""
+    named = tensors.items() if isinstance(tensors, Mapping) else [(None, tensors)]
+    for name, x in named:
+        if not isinstance(x, Tensor) or not isinstance(name, str):
+            within = "" if name is None else f" as {name!r}"
+            kind = type(x).__name__
+            raise UpdateError(f"{by} returned a {kind}{within}: give a dict of names to tensors")
+
+
+def fitted(tensors: Any, template: Tensors, by: str) -> dict[str, Tensor]:
+    """The tensors in the template's order.
+
+    Raises:
+        UpdateError: it begins with ``by`` and names a tensor that is missing or unknown, or has
+            another shape than that of the template.
+
+    Example:
+        >>> import torch
+        >>> fitted({"w": torch.ones(1)}, {"w": torch.ones(2)}, "step")
+        Traceback (most recent call last):
+        compressors.errors.UpdateError: step returned 'w' of shape (1,): give (2,)
+    """
+    check_tensors(tensors, by)
+    for name in sorted(tensors.keys() ^ template.keys()):
+        fault = "no tensor" if name in template else "an unknown tensor"
+        raise UpdateError(f"{by} returned {fault} {name!r}: give {', '.join(template)}")
+    for name, x in template.items():
+        if (shape := tensors[name].shape) != x.shape:
+            raise UpdateError(
+                f"{by} returned {name!r} of shape {tuple(shape)}: give {tuple(x.shape)}"
+            )
+    return {name: tensors[name] for name in template}
+
+
+def checked_step(
+    rule: Algorithm, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
+) -> tuple[Tensors | None, State]:
+    """The global update (None: nothing yet) and the state that ``rule.step`` makes.
+
+    Raises:
+        UpdateError: it returns something else, or an update that does not fit the model.
+    """
+    outcome: Any = rule.step(uplinks, state, model, info)
+    by = f"step of --strategy {rule.written!r}"
+    if not (isinstance(outcome, tuple) and len(outcome) == 2):
+        kind = type(outcome).__name__
+        raise UpdateError(f"{by} returned a {kind}: give a tuple of two, update and state")
+    update, after = outcome
+    if update is not None:
+        update = fitted(update, model, by)
+        for name, x in model.items():
+            if update[name].dtype != x.dtype:
+                raise UpdateError(f"{by} returned {name!r} as {update[name].dtype}: give {x.dtype}")
+    check_tensors(after, by)
+    return update, after
+
+
+def check_initial(half: Client, weights: Any, model: Tensors, received: Tensors) -> None:
+    """Raises ``UpdateError`` where ``half.initial_weights`` has what neither of the others has."""
+    by = f"initial_weights of {type(half).__name__}"
+    check_tensors(weights, by)
+    trained = {n: x for n, x in weights.items() if n in model or n not in received}
+    fitted(trained, {n: x for n, x in model.items() if n in weights}, by)
+
+
+def checked_half(half: Client, template: Tensors, client_update: Any) -> ClientUpdate:
+    """What ``half.make_update`` made of a training, in the order in which it travels.
+
+    Raises:
+        UpdateError: it is something else than a ``ClientUpdate``, or does not fit the template.
+    """
+    by = f"make_update of {type(half).__name__}"
+    if not isinstance(client_update, ClientUpdate):
+        raise UpdateError(f"{by} returned a {type(client_update).__name__}: give a ClientUpdate")
+    return client_update._replace(update=fitted(client_update.update, template, by))
 
 
 def own_method(algorithm: Algorithm, setup: Setup) -> Unmet | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, State, Tensors, text
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.base import Algorithm, RoundInfo, checked_step
 from strategies.algorithms.requirements import Setup
 from strategies.channel import nodes
 from strategies.channel.app_checks import check_method, check_record
@@ -415,7 +415,7 @@ class RuledStrategy(ChannelStrategy):
         """
         end, cohort = self.end, self.cohort or 0
         now = RoundInfo(end.traffic.round, self.seed, self.clients, self.uplink, cohort, **facts)
-        delta, self.memory = self.rule.step(uplinks, self.memory, end.weights, now)
+        delta, self.memory = checked_step(self.rule, uplinks, self.memory, end.weights, now)
         if delta is not None:
             end.advance(delta)
         return delta is not None

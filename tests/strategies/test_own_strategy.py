@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from compressors import Raw, decompress
-from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import RunConfig, RunFailed, SweepConfig, UsageError, run, sweep
 from fedsim.settings.config import from_toml
-from strategies import DSGD, Algorithm, FedBuff, Nesterov
+from strategies import DSGD, Algorithm, Client, ClientUpdate, FedBuff, Nesterov
 from tests.support import replaying
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import Memories, assert_same, model, rounds, small
@@ -185,9 +185,111 @@ class Listed(DSGD):
 
 
 def test_one_that_no_round_could_be_carried_out_with_is_refused_before_any_work() -> None:
-    with pytest.raises(UsageError, match=r"it has no step\(uplinks, memory, model, now\)"):
+    with pytest.raises(UsageError, match=r"it has no step\(uplinks, state, model, info\)"):
         small(strategy=Stepless())
     with pytest.raises(UsageError, match="unhashable type.*numbers, texts or tuples"):
         small(strategy=Listed())
     with pytest.raises(UsageError, match="it has no step"):
         small(strategy=f"{__name__}:Stepless")
+
+
+@dataclass(frozen=True)
+class Returns(Algorithm):
+    """One whose step returns what its author wrote by mistake."""
+
+    fault: str = ""
+
+    def step(self, uplinks: Any, state: Any, model: Any, info: Any) -> Any:
+        first, *others = model
+        return {
+            "no tuple": model,
+            "a list": ([*model.values()], state),
+            "numpy": ({name: x.numpy() for name, x in model.items()}, state),
+            "missing": ({name: model[name] for name in others}, state),
+            "unknown": ({**model, "more": model[first]}, state),
+            "shape": ({**model, first: model[first][:1]}, state),
+            "dtype": ({**model, first: model[first].double()}, state),
+            "state": (model, {"rounds": 1}),
+        }[self.fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("no tuple", "a dict: give a tuple of two"),
+        ("a list", "a list: give a dict"),
+        ("numpy", "a ndarray as '0.weight': give a dict of names to tensors"),
+        ("missing", "no tensor '0.weight'"),
+        ("unknown", "an unknown tensor 'more'"),
+        ("shape", r"'0.weight' of shape \(1, .*: give \(32, "),
+        ("dtype", "'0.weight' as torch.float64: give torch.float32"),
+        ("state", "a int as 'rounds': give a dict"),
+    ],
+)
+def test_a_step_that_returns_something_else_ends_the_run(fault: str, said: str) -> None:
+    """A tensor of another shape would be added to the model by broadcasting."""
+    with pytest.raises(RunFailed, match=f"Returns.*{said}"):
+        run(small(strategy=Returns(fault), method="raw", iterations=5))
+
+
+@dataclass(frozen=True)
+class Mistaken(Client):
+    """A half whose author wrote one of its methods by mistake."""
+
+    fault: str = ""
+
+    def initial_weights(self, delivery: Any, state: Any) -> Any:
+        first = next(iter(delivery.weights))
+        return delivery.weights | {
+            "narrow": {first: delivery.weights[first][:1]},
+            "misspelt": {"weight.0": delivery.weights[first]},
+        }.get(self.fault, {})
+
+    def make_update(self, delivery: Any, state: Any, job: Any, result: Any) -> Any:
+        update = result.update
+        return {
+            "no update": update,
+            "fewer": ClientUpdate(dict([*update.items()][1:])),
+            "reversed": ClientUpdate(dict(reversed(update.items()))),
+        }.get(self.fault, ClientUpdate(update))
+
+    def next_state(self, *arguments: Any) -> Any:
+        return {"rounds": 1} if self.fault == "counter" else {}
+
+
+@dataclass(frozen=True)
+class Halved(DSGD):
+    """The mean of what ``Mistaken`` sends."""
+
+    fault: str = ""
+
+    @property
+    def client(self) -> Client:
+        return Mistaken(self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "narrow",
+            r"initial_weights of Mistaken returned '0.weight' of shape \(1, .*: give \(32, ",
+        ),
+        ("misspelt", "initial_weights of Mistaken returned an unknown tensor 'weight.0'"),
+        ("no update", "make_update of Mistaken returned a dict: give a ClientUpdate"),
+        ("fewer", "make_update of Mistaken returned no tensor '0.weight'"),
+        ("counter", "next_state of Mistaken returned a int as 'rounds'"),
+    ],
+)
+def test_a_half_that_returns_something_else_is_named(fault: str, said: str) -> None:
+    """A tensor of another shape would be broadcast; one of another name would not be trained."""
+    with pytest.raises(RunFailed, match=said):
+        run(small(strategy=Halved(fault=fault), method="raw", iterations=5))
+
+
+def test_an_update_may_have_its_tensors_in_another_order() -> None:
+    first, other = (
+        run(small(strategy=Halved(fault=fault), method="raw", iterations=5)).model
+        for fault in ("", "reversed")
+    )
+    assert all(torch.equal(first[name], x) for name, x in other.items())
