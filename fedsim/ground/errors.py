@@ -2,6 +2,7 @@
 
 import os
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -162,7 +163,8 @@ def reason(error: Exception) -> str:
 def expect(value: object, kind: type, where: str) -> None:
     """Raises ``UsageError`` for a value of another type than a function takes."""
     if not isinstance(value, kind):
-        raise UsageError(f"{where} takes a {kind.__name__}, and was given {value!r}")
+        value = reprlib.repr(value)
+        raise UsageError(f"{where} takes a {kind.__name__}, and was given {value}")
 
 
 def names_told(kind: type[C]) -> type[C]:

@@ -148,7 +148,7 @@ class Several(Callback):
 
 class _Function(Callback):
     def __init__(self, function: Callable[[RoundRow], Any]) -> None:
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):  # a class is not called yet
             raise UsageError(f"callbacks: {function!r} is neither a fedsim.Callback nor a function")
         self._function = function
 

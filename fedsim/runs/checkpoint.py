@@ -168,9 +168,19 @@ def _write(
 ) -> None:
     part = folder / f".{secrets.token_hex(8)}.part"
     part.mkdir()
+    try:
+        _write_files(part, checkpoint, folder / NAME)
+        os.replace(part, folder / name)
+    finally:  # a disk that is full keeps no part of it
+        shutil.rmtree(part, ignore_errors=True)
+    sync(folder)
+
+
+def _write_files(part: Path, checkpoint: Checkpoint, slots: Path) -> None:
+    """The files of a checkpoint into ``part``; ``slots``: the file of clients' memories."""
     tensors = nest("server", checkpoint.server)
     clients = checkpoint.clients
-    if isinstance(clients, MemorySnapshot) and clients.file.path == folder / NAME:
+    if isinstance(clients, MemorySnapshot) and clients.file.path == slots:
         tensors[_SLOTS] = clients.table()
     else:
         for client, state in clients.items():
@@ -194,8 +204,6 @@ def _write(
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_sealed(part / "values.json", values, sorted(part.iterdir()), indent=None)
     sync(part)
-    os.replace(part, folder / name)
-    sync(folder)
 
 
 def load_checkpoint(folder: Path, warn: bool = True) -> Checkpoint | None:

@@ -108,6 +108,8 @@ def run(
     expect(config, RunConfig, "run()")
     if callable(progress):
         raise UsageError(f"progress is {progress!r}: give a function as callbacks=[...]")
+    if not isinstance(callbacks, Iterable):
+        raise UsageError(f"callbacks is {callbacks!r}: give a list, callbacks=[...]")
     folder = None if out is None else Path(out)
     if folder is not None:
         (config,) = as_there([config], folder)

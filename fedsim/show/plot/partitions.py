@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, expect
 from fedsim.show.plot.paper import Shown, drawing, title, whole_of
 from fedsim.show.plot.styles import StyleName, style_of
 from fedsim.show.style import ink
@@ -44,6 +44,7 @@ def partition(
         fedsim.plot.partition(ClientData.of(config).held()).savefig("partition.pdf")
     """
     look = style_of(style)
+    expect(held, pd.DataFrame, "partition(), of ClientData.of(config).held(),")
     numbers = np.asarray(held, float)
     if not numbers.size or numbers.ndim != 2 or not (numbers >= 0).all():
         raise UsageError(

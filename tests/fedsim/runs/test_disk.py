@@ -67,6 +67,15 @@ def test_a_folder_that_is_made_again_is_named(tmp_path: Path) -> None:
     assert_same(tmp_path / "whole", out)
 
 
+def test_a_checkpoint_on_a_full_disk_leaves_nothing(
+    tmp_path: Path, full: Callable[[str], None]
+) -> None:
+    full("checkpoint-")
+    with pytest.raises(RunFailed, match="No space left on device"):
+        run(small(checkpoint_every=1), tmp_path)
+    assert not [*tmp_path.glob(".*.part")]
+
+
 @pytest.mark.slow
 def test_a_sweep_on_a_full_disk_names_its_cell(
     full: Callable[[str], None], typed: Typed, no_page: None

@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 from rich.console import Console
 
-from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim import Callback, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.ground.compiling import COMPILING
 from fedsim.ground.units import bits
 from fedsim.runs import app
@@ -122,7 +122,7 @@ def test_runs_that_are_over_are_lines_above_the_bars(screen: io.StringIO) -> Non
 def test_a_log_hears_once_a_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round of 40 s: after 80, 160 and 240 s a line each, and one when a run is over."""
+    """A round of 40 s: lines after 80, 160 and 240 s, and one for a run that is over."""
     clock = [0.0]
     monkeypatch.setattr("fedsim.runs.progress.time.monotonic", lambda: clock[0])
     with Bars({"n1": 7, "n2": 7}, "accuracy") as bars:
@@ -212,6 +212,10 @@ def test_python_shows_a_run_on_a_terminal_alone(
     assert screen.getvalue().strip("\x00") == ""
     with pytest.raises(UsageError, match=r"progress is .*: give a function as callbacks=\[...\]"):
         run(small(), tmp_path / "never", lambda row: None)
+    with pytest.raises(UsageError, match=r"callbacks is .*: give a list, callbacks=\[...\]"):
+        run(small(), tmp_path / "never", callbacks=print)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="callbacks: <class .*> is neither a fedsim.Callback nor"):
+        run(small(), tmp_path / "never", callbacks=[Callback])
 
 
 def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,6 +149,8 @@ def test_a_partition_is_drawn_cell_by_cell() -> None:
     assert plot.partition(groups).get_ylabel() == "group"
     with pytest.raises(UsageError, match=r"held has the shape \(0, 2\)"):
         plot.partition(held[:0])
+    with pytest.raises(UsageError, match=r"held\(\), takes a DataFrame, and was given RunConfig"):
+        plot.partition(RunConfig())  # type: ignore[arg-type]
 
 
 def test_clients_hold_the_labels_that_they_were_dealt() -> None:
