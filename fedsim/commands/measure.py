@@ -82,9 +82,7 @@ def _command(flags: argparse.Namespace) -> int:
         if plan is None:
             frame = measure(updates, flags.methods or "all", progress=progress, **shared)
         else:
-            methods: dict[str, Any] = {
-                name: getattr(flags)
-            }
+            coded_of = _coded(flags)
             frame = measure_coders(updates, flags.coders, progress=progress, **coded_of, **shared)
     if flags.csv:
         with writable("--csv", flags.csv):

@@ -169,18 +169,20 @@ def _write(
     part = folder / f".{secrets.token_hex(8)}.part"
     part.mkdir()
     try:
-        _write_files(part, checkpoint, folder / NAME)
+        _write_files(part, checkpoint, folder, written)
         os.replace(part, folder / name)
     finally:  # a disk that is full keeps no part of it
         shutil.rmtree(part, ignore_errors=True)
     sync(folder)
 
 
-def _write_files(part: Path, checkpoint: Checkpoint, slots: Path) -> None:
-    """The files of a checkpoint into ``part``; ``slots``: the file of clients' memories."""
+def _write_files(
+    part: Path, checkpoint: Checkpoint, folder: Path, written: Mapping[str, "pd.DataFrame"]
+) -> None:
+    """The files of a checkpoint into ``part``; ``written``: tables that ``folder`` has already."""
     tensors = nest("server", checkpoint.server)
     clients = checkpoint.clients
-    if isinstance(clients, MemorySnapshot) and clients.file.path == slots:
+    if isinstance(clients, MemorySnapshot) and clients.file.path == folder / NAME:
         tensors[_SLOTS] = clients.table()
     else:
         for client, state in clients.items():

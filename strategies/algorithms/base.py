@@ -348,8 +348,8 @@ def fitted(tensors: Any, template: Tensors, by: str) -> dict[str, Tensor]:
 
 
 def checked_step(
-    rule: Algorithm, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
-) -> tuple[Tensors | None, State]:
+    rule: Algorithm, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo
+) -> Step:
     """The global update (None: nothing yet) and the state that ``rule.step`` makes.
 
     Raises:
