@@ -17,7 +17,7 @@ from compressors.kernels.gpu.codes import Numbers
 from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.layout import Programs, programs_of, upload
 from compressors.quantize.levels import level_table
-from compressors.segments.plan import Plan, Scheme
+from compressors.segments.plan import Plan
 
 _rice_parameter = lru_cache(maxsize=1 << 16)(rice_parameter)
 
@@ -42,17 +42,11 @@ def numbers_of(
     """
     scheme = plan.scheme
     named = {"bases": bases_of(capacities, scheme.bucket), "exact": numbers}
-    if scheme.factor is not None:
-        named["factors"] = factors_of(scheme, counts)
+    if (factors := scheme.factors(counts)) is not None:
+        named["factors"] = factors
     if scheme.table is not None:
         named["table"] = level_table(*scheme.table)
     return named
-
-
-def factors_of(scheme: Scheme, counts: np.ndarray) -> np.ndarray:
-    """The factor of each segment's values: float32 (segments,)."""
-    assert scheme.factor is not None
-    return np.array([scheme.factor(int(k)) for k in counts], np.float32)
 
 
 def numbers_on(plan: Plan, tensors: dict[str, Tensor]) -> Numbers:

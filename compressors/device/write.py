@@ -20,7 +20,7 @@ from torch import Tensor
 from compressors.base import ALL, LazyPacket, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
 from compressors.device.encode import Report, encode_on_device, no_corrections, read_report
-from compressors.device.layout import Frame, factors_of, frame_of
+from compressors.device.layout import Frame, frame_of
 from compressors.device.read import decode_on_device
 from compressors.errors import NotFinite
 from compressors.grammar import short_text
@@ -299,8 +299,8 @@ class _Run:
             if scheme.powers:
                 norms = [noise.key(tensor_seed(seed, NORM_NOISE)) for seed in seeds]
                 arrays["number_keys"] = np.array(norms, np.int64)
-        if scheme.factor is not None:
-            arrays["factors"] = factors_of(scheme, self.frame.nominal_counts)
+        if (factors := scheme.factors(self.frame.nominal_counts)) is not None:
+            arrays["factors"] = factors
         return arrays
 
     def _carried_out(self) -> Any:
@@ -320,13 +320,11 @@ class _Run:
 
     def _corrects(self) -> bool:
         """Whether the work is to be carried out again, by what only the host could tell."""
-        scheme, counts, doubts = self.plan.scheme, self.report.counts, self.report.doubts
-        stale = False
-        if scheme.factor is not None:
-            factors = factors_of(scheme, counts)
-            if stale := not np.array_equal(factors, self.arrays["factors"]):
-                self.arrays["factors"] = factors
-                self.tensors["factors"].copy_(upload(self.inputs.device, factors)[0])
+        factors, doubts = self.plan.scheme.factors(self.report.counts), self.report.doubts
+        stale = factors is not None and not np.array_equal(factors, self.arrays["factors"])
+        if factors is not None and stale:
+            self.arrays["factors"] = factors
+            self.tensors["factors"].copy_(upload(self.inputs.device, factors)[0])
         if len(doubts) or len(self.report.unsure):
             self._settle(doubts, self.report.unsure)
             return True

@@ -202,9 +202,10 @@ def _decode_symbols(
     stream = np.frombuffer(payload, np.uint8)
     left, tail = stream.size % 8, np.zeros(3, np.uint64)  # what follows the whole words
     tail.view(np.uint8)[:left] = stream[stream.size - left :]
+    scheme = part.plan.scheme
     fine: bool = streams.decode_segments(
         stream, tail, one.counts, one.bit_offsets, positions, where, one.numbers, part.form,
-        part.alphabet, part.plan.scheme.factors(one.counts), None if part.shared else True,
+        part.alphabet, scheme.factor and scheme.factors(one.counts), None if part.shared else True,
         *part.symbols,
     )  # fmt: skip
     return fine

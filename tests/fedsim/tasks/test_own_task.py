@@ -15,7 +15,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.tasks.base import correct, cross_entropy
 from tests.support.markdown import ROOT, blocks
 
-PAGE, CSV, _ = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
+PAGE, CSV, *_ = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 TASK, USE = PAGE.split("result = ")
 
 
