@@ -146,7 +146,7 @@ def test_a_cell_of_fewer_seeds_says_so_where_it_is_the_best() -> None:
     text = paper_table(runs, ["temporal", "metric"])
     assert r"5 & \textbf{0.9700 (1 of 3)} \\" in text and r"(3) \\" in text
     chart = figures.pareto_chart(runs)
-    hollow = [any(marks.hollow) for marks in chart.marks if marks.kind == "points" and len(marks.x)]
+    hollow = [marks.hollow for marks in chart.marks if marks.kind == "points" and len(marks.x)]
     assert hollow == [False, True, False] and chart.marks[-1].name == "hollow: fewer seeds"
     whole = figures.pareto_chart(runs[runs["temporal"] != 5])
     assert not any(marks.hollow for marks in whole.marks)
