@@ -166,12 +166,6 @@ def front(points: pd.DataFrame, higher: bool) -> pd.DataFrame:
     return rows[losses < losses.cummin().shift(fill_value=np.inf)]
 
 
-def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
-    """The rows of each cell: of one method by n upwards and p downwards, of several by method."""
-    keyed, cells = by_cell(table)
-    return [(cells[place], group) for place, group in keyed.groupby("_cell")]
-
-
 def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
     """`table` with a column `_cell`, each row's index into the list of cells; and that list."""
     many = several(table)

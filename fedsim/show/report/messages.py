@@ -5,7 +5,7 @@ import pandas as pd
 
 from fedsim.ground import units
 from fedsim.show.chart import Axis, Chart, Marks, stacked
-from fedsim.show.curves import by_cell, cells_of
+from fedsim.show.curves import by_cell
 from fedsim.show.figures import legend, paler
 from fedsim.show.style import cell_label, looks
 
@@ -40,8 +40,11 @@ def message_parts(runs: pd.DataFrame) -> Chart | None:
     columns = {part: (f"up_{part}_bits", colour) for part, colour in _PARTS.items()}
     columns |= {part: _BESIDE[part] for part in sent_beside(done)}
     names = [name for name, _ in columns.values()]
-    cells = {cell_label(cell): group[names].mean() for cell, group in cells_of(done)}
-    means = pd.DataFrame(cells).T.fillna(0.0)  # a run without a controller has no reports
+    keyed, cells = by_cell(done)
+    means = keyed.groupby("_cell")[names].mean()
+    means = means.set_axis([cell_label(cell) for cell in cells]).fillna(
+        0.0
+    )  # reports need a controller
     means = means[means.sum(axis=1) > 0]
     if not len(means):
         return None
