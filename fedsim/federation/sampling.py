@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -121,13 +122,17 @@ class Sampling:
     def _checked(
         self, number: int, did: str, info: DrawInfo, chosen: Sequence[int], count: int
     ) -> list[int]:
-        clients = sorted({int(client) for client in chosen} & {*info.candidates.tolist()})
-        if len(clients) != count or len(chosen) != count:
+        try:
+            drawn: Any = [index(client) for client in chosen]
+            fits = len({*drawn} & {*info.candidates.tolist()}) == len(drawn) == count
+        except TypeError:  # no list, or no whole numbers
+            drawn, fits = chosen, False
+        if not fits:
             raise RunFailed(
-                f"round {number}: sampler {self.name} {did} {[*chosen]!r}: give {count} "
+                f"round {number}: sampler {self.name} {did} {drawn!r}: give {count} "
                 f"different clients of the {len(info.candidates)} candidates"
             )
-        return clients
+        return sorted(drawn)
 
     def request_bits(self, traffic: RoundTraffic) -> Travel:
         """The bits of the sampler's requests in a round, whose ``traffic`` has the rest.

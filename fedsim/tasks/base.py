@@ -212,7 +212,8 @@ class Task:
             isinstance(step, tuple | list) and [isinstance(x, Real) for x in step] == [True, True]
             for step in steps
         )
-        if not pairs or [start for start, _ in steps] != sorted({start for start, _ in steps}):
+        rises = pairs and [start for start, _ in steps] == sorted({start for start, _ in steps})
+        if not rises or not all(factor >= 0 for _, factor in steps):
             raise UsageError(
                 f"task {self.name}: lr_steps is {steps!r}; give pairs (first iteration, factor) in "
                 "the order of their iterations: ((500, 0.1), (750, 0.01))"

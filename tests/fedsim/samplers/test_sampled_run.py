@@ -189,7 +189,10 @@ def test_an_own_sampler_learns_who_was_used(tmp_path: Path) -> None:
     assert rows(tmp_path / "run")[1] == [[0, 1], [1, 2], [2, 3], [3, 4]]
 
 
-@pytest.mark.parametrize(("drawn", "said"), [("[7, 0]", "7, 0"), ("[0]", "[0]"), ("{3}", "JSON")])
+@pytest.mark.parametrize(
+    ("drawn", "said"),
+    [("[7, 0]", "7, 0"), ("[0]", "[0]"), ("{3}", "JSON"), ("[0.0, 1.5]", "0.0, 1.5"), ("5", "5")],
+)
 def test_what_an_own_sampler_may_not_draw(drawn: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(OWN.replace("NEXT", drawn), encoding="utf-8")

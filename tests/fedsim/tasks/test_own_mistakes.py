@@ -44,6 +44,7 @@ from tests.support.owntasks import MODEL, X, Y, holding
         ({"lr_steps": (100, 0.1)}, "lr_steps is (100, 0.1); give pairs (first iteration, factor)"),
         ({"lr_steps": ((100, "0.1"),)}, "lr_steps is ((100, '0.1'),); give pairs"),
         ({"lr_steps": ((100, 0.1), (50, 0.5))}, "lr_steps is ((100, 0.1), (50, 0.5)); give pairs"),
+        ({"lr_steps": ((100, -0.1),)}, "lr_steps is ((100, -0.1),); give pairs"),
     ],
 )
 def test_a_field_that_is_no_such_function(
