@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from compressors.grammar import printable
-from compressors.usercode import typed
+from compressors.usercode import located
 from fedsim.commands.codec import add_codec
 from fedsim.commands.compare import add_compare
 from fedsim.commands.completion import add_completion
@@ -293,6 +293,6 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
             return DONE  # as `| head` wishes
         if flags.debug:
             raise
-        message = printable(f"fedsim: {typed(error)}") + " (--debug shows where)"
+        message = printable(f"fedsim: {located(error)}") + " (--debug shows where)"
         print(wrap_words(message, sys.stderr), file=sys.stderr)
         return SOME_FAILED
