@@ -319,7 +319,7 @@ def check_tensors(tensors: Any, by: str) -> None:
         if not isinstance(x, Tensor) or not isinstance(name, str):
             within = "" if name is None else f" as {name!r}"
             kind = type(x).__name__
-            raise UpdateError(f"{by} returned a {kind}{within}: give a dict of names to tensors")
+            raise UpdateError(f"{by} returned {kind}{within}: give a dict of names to tensors")
 
 
 def fitted(tensors: Any, template: Tensors, by: str) -> dict[str, Tensor]:
@@ -356,10 +356,10 @@ def checked_step(
         UpdateError: it returns something else, or an update that does not fit the model.
     """
     outcome: Any = rule.step(uplinks, state, model, info)
-    by = f"step of --strategy {rule.written!r}"
+    by = f"step of {rule.written}"
     if not (isinstance(outcome, tuple) and len(outcome) == 2):
         kind = type(outcome).__name__
-        raise UpdateError(f"{by} returned a {kind}: give a tuple of two, update and state")
+        raise UpdateError(f"{by} returned {kind}: give a tuple of two, update and state")
     update, after = outcome
     if update is not None:
         update = fitted(update, model, by)
@@ -386,7 +386,7 @@ def checked_half(half: Client, template: Tensors, client_update: Any) -> ClientU
     """
     by = f"make_update of {type(half).__name__}"
     if not isinstance(client_update, ClientUpdate):
-        raise UpdateError(f"{by} returned a {type(client_update).__name__}: give a ClientUpdate")
+        raise UpdateError(f"{by} returned {type(client_update).__name__}: give a ClientUpdate")
     return client_update._replace(update=fitted(client_update.update, template, by))
 
 

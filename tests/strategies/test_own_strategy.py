@@ -216,14 +216,14 @@ class Returns(Algorithm):
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("no tuple", "a dict: give a tuple of two"),
-        ("a list", "a list: give a dict"),
-        ("numpy", "a ndarray as '0.weight': give a dict of names to tensors"),
+        ("no tuple", "returned dict: give a tuple of two"),
+        ("a list", "returned list: give a dict"),
+        ("numpy", "returned ndarray as '0.weight': give a dict of names to tensors"),
         ("missing", "no tensor '0.weight'"),
         ("unknown", "an unknown tensor 'more'"),
         ("shape", r"'0.weight' of shape \(1, .*: give \(32, "),
         ("dtype", "'0.weight' as torch.float64: give torch.float32"),
-        ("state", "a int as 'rounds': give a dict"),
+        ("state", "returned int as 'rounds': give a dict"),
     ],
 )
 def test_a_step_that_returns_something_else_ends_the_run(fault: str, said: str) -> None:
@@ -276,9 +276,9 @@ class Halved(DSGD):
             r"initial_weights of Mistaken returned '0.weight' of shape \(1, .*: give \(32, ",
         ),
         ("misspelt", "initial_weights of Mistaken returned an unknown tensor 'weight.0'"),
-        ("no update", "make_update of Mistaken returned a dict: give a ClientUpdate"),
+        ("no update", "make_update of Mistaken returned dict: give a ClientUpdate"),
         ("fewer", "make_update of Mistaken returned no tensor '0.weight'"),
-        ("counter", "next_state of Mistaken returned a int as 'rounds'"),
+        ("counter", "next_state of Mistaken returned int as 'rounds'"),
     ],
 )
 def test_a_half_that_returns_something_else_is_named(fault: str, said: str) -> None:
