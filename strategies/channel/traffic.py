@@ -79,6 +79,11 @@ class Uplink:
         """The client's number of training samples."""
         return self.metrics.get(SAMPLES, 1.0)
 
+    def release(self) -> None:
+        """Frees the tensors of an update of few entries; they are made again when one is read."""
+        if isinstance(self.update, Decoded):
+            self.update.release()
+
     @property
     def size(self) -> float:
         """``norm``, whose last digits may differ: of few entries it makes no tensors."""

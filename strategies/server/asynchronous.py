@@ -93,6 +93,7 @@ class Asynchronous(RuledStrategy):
         moved = self.step({client: arrival.uplink}, age={client: stale}, sent={client: weights})
         if moved and self.buffers is not None:
             self.buffers.mix(self.rule.mixing(stale))
+        arrival.uplink.release()  # its row may have thousands of others
         return arrival
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
