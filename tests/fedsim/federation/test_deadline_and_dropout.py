@@ -8,6 +8,7 @@ round 3 client 1 after, and in round 5 client 2 before.
 
 import math
 from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -27,8 +28,10 @@ GONE = {"before": "dropped out before training", "after": "dropped out after tra
 def three(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The settings of the runs; who leaves is as said above."""
 
-    def draw(self: ClientDropout, seed: int, number: int, count: int) -> list[Leaves]:
-        return [LEAVES.get(number, {}).get(client, "") for client in range(count)]
+    def draw(
+        self: ClientDropout, seed: int, number: int, clients: Iterable[int]
+    ) -> dict[int, Leaves]:
+        return {client: LEAVES.get(number, {}).get(client, "") for client in clients}
 
     monkeypatch.setattr(ClientDropout, "draw", draw)
     give_links(monkeypatch, up=[120, 60, 30])
