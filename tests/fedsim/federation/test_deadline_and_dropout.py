@@ -7,8 +7,8 @@ round 3 client 1 after, and in round 5 client 2 before.
 """
 
 import math
-from pathlib import Path
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
