@@ -165,8 +165,6 @@ _COUNTS: tuple[_Refusal, ...] = (
      "rounds", "iterations", "give one of them; a round has --temporal local iterations"),
     (lambda r: r.plan.temporal > r.plan.iterations,
      "temporal", "iterations", "a round has at most the local iterations of the run"),
-    (lambda r: r.plan.cohort > r.plan.clients,
-     "cohort", "clients", "it is a part of the clients"),
     (lambda r: r.plan.ask < r.plan.cohort, "ask", "cohort", "at least the cohort is asked"),
     (lambda r: r.plan.ask > r.plan.clients, "ask", "clients", "at most all clients are asked"),
     (lambda r: r.config.clients.catch_up and isinstance(r.plan.downlink, Raw),
@@ -277,6 +275,8 @@ _PAIRS: tuple[_Refusal, ...] = (
 def check_plan(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
     run = _Run(config, plan)
+    if plan.cohort > plan.clients:
+        raise UsageError(f"--cohort is {plan.cohort}: there are {plan.clients} clients")
     _refuse(run, _COUNTS)
     if plan.network is not None and plan.network.trace is not None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks

@@ -47,7 +47,9 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[str]]:
         key = name.strip().lstrip("-").replace("-", "_")
         words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split_text(values_text)]
         if not all(words):
-            raise UsageError(f"--vary is {text!r}: give a setting and values, as lr=0.01,0.1")
+            raise UsageError(
+                f"--vary is {text!r}: give a setting and its values, such as lr=0.01,0.1"
+            )
         if key in values:
             raise UsageError(f"--vary has {key} twice: give all of its values at once")
         values[key] = words
