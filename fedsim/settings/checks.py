@@ -121,7 +121,7 @@ class _Run:
             "downlink": "raw" if isinstance(plan.downlink, Raw) else config.downlink,
             "clients": plan.clients,
             "ask": plan.ask,
-            "min_replies": plan.required or plan.min_replies,
+            "min_replies": plan.required,
             "momentum_masking": "on",
             "task": plan.task.name,
             "strategy": plan.strategy,
@@ -188,8 +188,6 @@ _PAIRS: tuple[_Refusal, ...] = (
     (lambda r: r.asks(SAMPLES, TRAIN_LOSS, LOCAL_LOSS) and r.plan.algorithm.epsilon(1) is not None,
      "sampler", "strategy", "whom the sampler draws tells of the clients' data, and has no noise; "
      "give uniform or link(fastest)"),
-    (lambda r: r.asks(LOCAL_LOSS) and r.clock != "rounds",
-     "sampler", "strategy", "it does not wait: the sampler asks for losses before a round"),
     (lambda r: r.relays and getattr(r.plan.algorithm, "weighting", None) == "nova",
      "downlink", "weighting", "clients are not told how many local iterations the others did; "
      "give uniform or samples"),
@@ -283,10 +281,13 @@ def check_plan(config: Settings, plan: Plan) -> None:
     if plan.rules.availability is not None and plan.rules.availability.trace is not None:
         plan.rules.availability.trace.of(plan.clients)
     _strategy(run)
-    if cause := plan.draws.refusal(plan.ask, plan.clients, run.clock == "rounds"):
-        raise UsageError(f"{run.shown('sampler')}: it {cause}")
     _memory_as(config)
     _refuse(run, _PAIRS)
+    waits = run.clock == "rounds"
+    if cause := plan.draws.refusal(plan.ask, plan.clients, waits):
+        raise UsageError(f"{run.shown('sampler')}: it {cause}")
+    if run.asks(LOCAL_LOSS) and not waits:
+        raise UsageError(f"{run.shown('sampler')}: it asks for losses before a round; give uniform")
     if run.tree is not None:
         _edge_method(run.tree.method, run.shown("tree"), plan.method.compressor)
     _momentum(config, plan)
