@@ -195,7 +195,7 @@ class Holding(Protocol):
 
 @runtime_checkable
 class ForServer(Protocol):
-    """A compressor whose messages are no updates yet.
+    """A compressor whose messages become updates at a server alone.
 
     Attributes:
         server: the strategy that alone makes updates of them.

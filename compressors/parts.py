@@ -108,11 +108,7 @@ class Measured(Protocol):
 
 
 class BasePart:
-    """A sparsifier or a quantizer of any sign and of single entries, read without the seed.
-
-    A quantizer of this package is asked for one value or more: of none, no side information and no
-    symbols travel.
-    """
+    """A sparsifier or a quantizer of any sign and of single entries, read without the seed."""
 
     needs_seed: ClassVar[bool] = False
     one_sign: ClassVar[bool] = False
@@ -144,7 +140,10 @@ class Symbols(NamedTuple):
 
 
 class Quantizer(Protocol):
-    """Values of the sent entries to symbols and back."""
+    """Values of the sent entries, one or more, to symbols and back.
+
+    Of no values neither side information nor symbols travel: nobody is asked.
+    """
 
     @property
     def needs_seed(self) -> bool:

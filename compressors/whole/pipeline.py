@@ -25,7 +25,6 @@ from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
 from compressors.grammar import shown
 from compressors.parts import (
-    BasePart,
     Lossy,
     Place,
     PositionCode,
@@ -36,16 +35,13 @@ from compressors.parts import (
     Symbols,
     Weighted,
 )
-from compressors.quantize.compose import Then
 from compressors.quantize.magnitudes import SharedMagnitude
 from compressors.quantize.mean import Mean
-from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import ScaledSign
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK, one_sided_delta
 
 _SELECT, ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another
-_NO_SYMBOLS = Symbols(torch.empty(0, dtype=torch.uint8, device="cpu"), 1)
 
 
 @dataclass(frozen=True)
@@ -158,26 +154,21 @@ class Pipeline:
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
+        if place.k == 0:  # no side information and no symbols
+            return SentTensor(values, torch.empty(0, dtype=torch.int64, device="cpu"), x.shape)
         rounding = tensor_seed(seed, ROUND)
-        symbols, decoded = _NO_SYMBOLS, values
-        if self._asks(place):
-            with out.span("side"):  # a quantizer may open the span itself, the inner one counts
-                symbols = self.quantize.quantize(values, place, out, rounding)
+        with out.span("side"):  # a quantizer may open the span itself, the inner one counts
+            symbols = self.quantize.quantize(values, place, out, rounding)
         if self._foreign:
             check_symbols(self.quantize, symbols, place.k)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
-        if self._asks(place):
-            decoded = self.quantize.dequantize(symbols, place, rounding)
+        decoded = self.quantize.dequantize(symbols, place, rounding)
         if self._foreign:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
             return SentTensor(decoded.view(x.shape), ALL, x.shape)
         return SentTensor(decoded, place.indices, x.shape)
-
-    def _asks(self, place: Place) -> bool:
-        """Whether the quantizer has a say: this package's have none where no value is sent."""
-        return place.k > 0 or not isinstance(self.quantize, BasePart | Shrink | Then)
 
     def _choose(
         self, flat: Tensor, shape: torch.Size, out: BitWriter, seed: int
@@ -232,17 +223,15 @@ class Pipeline:
                 chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
             indices = _entries(chosen, unit, n)
         place = Place(indices, template.shape)
-        alphabet, side = 1, None
-        if self._asks(place):
-            with bits.span("side"):
-                alphabet, side = self.quantize.read_side(bits, place)
+        bits.places = indices
+        if place.k == 0:
+            return torch.zeros_like(template)
+        with bits.span("side"):
+            alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
             codes = self.symbols.read_symbols(bits, place.k, alphabet)
-        values = torch.empty(0, dtype=torch.float32, device="cpu")
-        if self._asks(place):
-            symbols = Symbols(codes, alphabet, side)
-            values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
-        bits.places = place.indices
+        symbols = Symbols(codes, alphabet, side)
+        values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         if place.indices is None:
             return values.view(template.shape)
         return scatter(values, place.indices, template.shape)
