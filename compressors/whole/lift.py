@@ -47,7 +47,7 @@ class Lift:
         return {}
 
     def bound_on(self, d: int) -> Bound:
-        """The codec's, for the ``d`` entries that it is given."""
+        """The codec's, on the ``d`` entries that it is given."""
         return bound(self.codec, d)
 
 

@@ -64,7 +64,7 @@ def draw_sample(
 
 @jit
 def group_of(segment, first, starts, bits, slots, words, ROOM: constexpr):
-    """The program's number, its segment, its first entry there, and where its own of each stand."""
+    """The program's number, its segment, its first entry there, and its places in each array."""
     b = tl.program_id(0).to(tl.int64)
     s = tl.load(segment + b)
     at = tl.load(first + b)
