@@ -88,10 +88,10 @@ class Scheme:
             return 0
         return 9 if self.powers else 32
 
-    def factors(self, counts: np.ndarray) -> np.ndarray | None:
-        """By what the values of each segment are multiplied in the end; None: by nothing."""
-        factor = self.factor
-        return None if factor is None else np.array([factor(int(k)) for k in counts], np.float32)
+    def factors(self, counts: np.ndarray) -> np.ndarray:
+        """By what the values of each segment are multiplied in the end, where there is a factor."""
+        assert self.factor is not None
+        return np.array([self.factor(int(k)) for k in counts], np.float32)
 
 
 def scheme_of(part: Any) -> Scheme | None:

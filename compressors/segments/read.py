@@ -212,8 +212,7 @@ def _decode_symbols(
     scheme = part.plan.scheme
     fine: bool = streams.decode_segments(
         stream, tail, one.counts, one.bit_offsets, positions, where, one.numbers, part.form,
-        part.alphabet, scheme.factor and scheme.factors(one.counts), None if part.shared else True,
-        *part.symbols,
+        part.alphabet, scheme.factor and scheme.factors, None if part.shared else True, *part.symbols,
     )  # fmt: skip
     return fine
 
