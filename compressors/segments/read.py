@@ -64,9 +64,6 @@ class Decoded(Mapping[str, Tensor]):
         >>> update = Decoded(("a", "b"), (torch.Size([2]), torch.Size([1, 2])), places, values)
         >>> update["b"], round(update.norm, 3)
         (tensor([[4., 0.]]), 5.0)
-        >>> update.release()
-        >>> update["b"]
-        tensor([[4., 0.]])
     """
 
     def __init__(
@@ -85,10 +82,6 @@ class Decoded(Mapping[str, Tensor]):
         flat = zeros(sum(shape.numel() for shape in self.shapes))
         flat[self.places.numpy()] = self.values_sent.numpy()
         return split_vector(flat, cuts_of(self.names, self.shapes))
-
-    def release(self) -> None:
-        """Frees the tensors; they are made again when one is read."""
-        self.__dict__.pop("tensors", None)
 
     @property
     def norm(self) -> float:
@@ -209,10 +202,10 @@ def _decode_symbols(
     stream = np.frombuffer(payload, np.uint8)
     left, tail = stream.size % 8, np.zeros(3, np.uint64)  # what follows the whole words
     tail.view(np.uint8)[:left] = stream[stream.size - left :]
-    scheme = part.plan.scheme
+    factors = part.plan.scheme.factors(one.counts) if part.plan.scheme.factor else None
     fine: bool = streams.decode_segments(
         stream, tail, one.counts, one.bit_offsets, positions, where, one.numbers, part.form,
-        part.alphabet, scheme.factor and scheme.factors, None if part.shared else True, *part.symbols,
+        part.alphabet, factors, None if part.shared else True, *part.symbols,
     )  # fmt: skip
     return fine
 

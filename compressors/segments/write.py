@@ -184,7 +184,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Host
             choice.numbers,
             choice.decoded,
             part.form,
-            part.plan.scheme.factor and part.plan.scheme.factors(choice.counts) if part.plan.scheme.factor else None,
+            part.plan.scheme.factors(choice.counts) if part.plan.scheme.factor else None,
             *part.symbols,
         )
         if not fine:
