@@ -38,11 +38,13 @@ from fedsim.ground.extras import check_extra, named_extra
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.terminal import every_letter_shown, wrap_words
 
-COMMANDS = (
-    add_search, add_sweep, add_run, add_deploy, add_report, add_show, add_compare, add_verify,
-    add_price, add_list, add_codec, add_measure, add_experiment, add_new, add_schema, add_theory,
-    add_doctor, add_completion,
-)  # fmt: skip
+COMMANDS = {
+    "search": add_search, "sweep": add_sweep, "run": add_run, "deploy": add_deploy,
+    "report": add_report, "show": add_show, "compare": add_compare, "verify": add_verify,
+    "price": add_price, "list": add_list, "compress": add_codec, "decompress": add_codec,
+    "measure": add_measure, "experiment": add_experiment, "new": add_new, "schema": add_schema,
+    "theory": add_theory, "doctor": add_doctor, "completion": add_completion,
+}  # fmt: skip
 """Each is called with the subparsers, and sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
@@ -222,8 +224,10 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def parser(words: Sequence[str] = ()) -> Parser:
+    """The parser of all commands, or of the one alone that the ``words`` of a command line name."""
+    name = _command_of(words)
+    one = name in COMMANDS and name != "completion"  # which lists the flags of all
     top = Parser(
         prog="fedsim",
         description="Federated learning with real encoded messages: how few bits still learn?",
@@ -240,9 +244,10 @@ def parser() -> argparse.ArgumentParser:
         "or a folder of such: `fedsim --rows mine.py run --method mine`",
     )
     commands = top.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    for add_command in COMMANDS:
+    for add_command in [COMMANDS[name]] if one else dict.fromkeys(COMMANDS.values()):
         add_command(commands)
-    commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
+    if not one:
+        commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
     for command in top.subparsers.values():
         command.add_flags_of_all()
     return top
@@ -265,7 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carried_out(arguments: Sequence[str] | None) -> int:
-    flags = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else [*arguments]
+    flags = parser(words).parse_args(words)
     stop = flags.stop = Stop()
     try:
         with stop.answered(), children_waited(), named_extra():

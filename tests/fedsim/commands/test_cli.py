@@ -37,8 +37,13 @@ def test_help_of_all(typed: Typed) -> None:
     assert said.code == 0
     assert all(name in said.out for name in NAMES)
     assert "exit codes: 0 done, 1 some runs failed, 2 bad usage" in said.out
-    assert len(COMMANDS) == len(NAMES) - 1  # compress and decompress are one module's
+    assert {*COMMANDS} == {*NAMES} == {*parser().subparsers}
     assert parser().prog == "fedsim"
+
+
+def test_a_command_needs_its_own_parser_alone() -> None:
+    assert {*parser(["--rows", "sweep", "--debug", "run", "list"]).subparsers} == {"run"}
+    assert {*parser(["completion", "run"]).subparsers} == {*parser(["rnu", "run"]).subparsers}
 
 
 def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
