@@ -177,10 +177,10 @@ def typed(table: pd.DataFrame, record: type) -> pd.DataFrame:
     before = dict(zip(table, table.dtypes, strict=True))
     other = {}
     for spec in columns_of(record):
-        wanted = _DTYPES.get(spec.kind)
-        if wanted is None or before.get(spec.name, wanted) == wanted:
+        dtype = _DTYPES.get(spec.kind)
+        if dtype is None or before.get(spec.name, dtype) == dtype:
             continue
-        kind = "float64" if table[spec.name].hasnans else wanted
+        kind = "float64" if table[spec.name].hasnans else dtype
         if before[spec.name] != kind:
             other[spec.name] = table[spec.name].astype(kind)
     return table.assign(**other) if other else table

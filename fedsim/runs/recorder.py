@@ -255,7 +255,7 @@ class RunRecords:
         return failed(tables["rounds"], tables["clients"]) if self.rows else {}
 
 
-def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+def write_run_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
     """Writes ``rounds.parquet``, ``clients.parquet`` and ``layers.parquet``."""
     for name, table in tables.items():
         write_parquet(folder / f"{name}.parquet", table)

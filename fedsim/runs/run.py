@@ -48,7 +48,7 @@ from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tidy
 from fedsim.runs.progress import Named, reporter_of
-from fedsim.runs.recorder import Folder, RunRecords, write_tables
+from fedsim.runs.recorder import Folder, RunRecords, write_run_tables
 from fedsim.runs.result import RunResult
 from fedsim.runs.totals import count_unapplied, totals
 from fedsim.runs.trackers import registry
@@ -277,7 +277,7 @@ def _trained(
         folder.check()
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
-            write_tables(path, tables)
+            write_run_tables(path, tables)
             checkpoint.forget_end(path)  # an earlier attempt may have left one
             keeps_end = config.keep.checkpoint or extendable
             if keeps_end and records.states is not None and states.is_local:
@@ -296,7 +296,7 @@ def _trained(
 def _leave(folder: Path, records: RunRecords, summary: dict[str, Any], trace: str) -> None:
     """Writes the tables, the summary and the error's traceback of a run that was broken off."""
     if records.rows:
-        write_tables(folder, records.frames())
+        write_run_tables(folder, records.frames())
     if trace:
         write_text(folder / "error.txt", without_home(trace))
     write_run(folder, summary)
