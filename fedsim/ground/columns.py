@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from types import NoneType
@@ -73,7 +72,6 @@ def columns_by_prefix(prefix: str, unit: str, meaning: str, *when: str) -> Any:
     return field(default_factory=dict, metadata=metadata)
 
 
-@cache  # each run asks once for a table
 def columns_of(record: type) -> tuple[ColumnSpec, ...]:
     """The columns of a record in the order of its fields, those of its parts in their places.
 
@@ -87,6 +85,8 @@ def columns_of(record: type) -> tuple[ColumnSpec, ...]:
         >>> [(c.name, c.kind, c.when) for c in columns_of(Row)]
         [('round', <class 'int'>, ()), ('late', <class 'int'>, ('with --late',))]
     """
+    if record in _SPECS:
+        return _SPECS[record]
     specs: dict[str, ColumnSpec] = {}
     hints = get_type_hints(record)
     for f in fields(record):
@@ -103,7 +103,11 @@ def columns_of(record: type) -> tuple[ColumnSpec, ...]:
             before = specs.get(spec.name, spec)
             when = tuple(dict.fromkeys(before.when + spec.when))
             specs[spec.name] = replace(before, kind=spec.kind, when=when)
-    return tuple(specs.values())
+    return _SPECS.setdefault(record, tuple(specs.values()))
+
+
+_SPECS: dict[type[Any], tuple[ColumnSpec, ...]] = {}
+"""The columns of records: each run looks at those of its tables."""
 
 
 def _spec(f: Field[Any], name: str, kind: type) -> ColumnSpec:
