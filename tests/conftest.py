@@ -51,8 +51,16 @@ SHARED = {
 }
 """By file, what its tests share with those of other files."""
 
-LONG = ("test_docs", "test_gpu_counts", "test_recipe", "test_quickstart")
-"""Files of a minute: they begin next, so that no process waits for another's at the end."""
+LONG = (
+    "test_docs",
+    "test_quickstart",
+    "test_smokes",
+    "test_search_run",
+    "test_machine_faults",
+    "test_recipe",
+    "test_fuzz",
+)
+"""The longest files: they begin next, so that no process waits for another's at the end."""
 
 
 class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]

@@ -62,7 +62,7 @@ def environment(code: str, **given: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_telemetry_is_off_when_flower_and_ray_are_imported() -> None:
+def test_importing_flower_turns_telemetry_off_and_changes_no_level() -> None:
     watch = f"""
 import os, sys
 class Watch:
@@ -75,7 +75,9 @@ import fedsim
 assert "flwr" not in sys.modules
 before = dict(os.environ)
 fedsim.run, fedsim.sweep
-assert "flwr" in sys.modules and dict(os.environ) == before"""
+assert "flwr" in sys.modules and dict(os.environ) == before
+import logging
+assert logging.getLogger("flwr").level == 0"""
     assert list(environment(watch).values()) == ["0", "1", "0"]
 
 

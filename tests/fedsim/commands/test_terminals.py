@@ -3,8 +3,6 @@
 import io
 import logging
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -115,16 +113,3 @@ def test_flower_s_logger_keeps_its_level() -> None:
         assert log.level == before[0]
         assert not log.filter(log.makeRecord("flwr", logging.ERROR, "", 0, "told", (), None))
     assert (log.level, [*log.filters]) == before
-
-
-@pytest.mark.slow
-def test_the_import_of_flower_changes_no_level() -> None:
-    """In a process of its own, in which nobody has imported Flower yet."""
-    lines = (
-        "import logging, sys, fedsim",
-        "fedsim.run",
-        "assert 'flwr' in sys.modules",
-        "print(logging.getLogger('flwr').level)",
-    )
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
-    assert done.stdout == "0\n", done.stderr
