@@ -16,10 +16,12 @@ import torch
 from safetensors.numpy import save_file
 
 from fedsim.commands.cli import parser
-from tests.support.commands import Typed
+from tests.support.commands import Typed, no_page
 from tests.support.forked import Forks
 from tests.support.markdown import PAGES, ROOT, Block, blocks, links
 from tests.support.realdata import folder_with
+
+__all__ = ["no_page"]  # the fixture
 
 README = ROOT / "README.md"
 COMMAND = re.compile(r"^(?:\S*/)?(?:python -m )?fedsim (.+)$")
@@ -35,17 +37,21 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def shortened(arguments: list[str]) -> list[str]:
-    """The same command for fewer iterations, over at most two numbers of local steps."""
-    if arguments[0] in ("run", "sweep") and {"--local-epochs", "--local-seconds"} & {*arguments}:
-        after = arguments.index("--rounds") + 1
-        return [*arguments[:after], "2", *arguments[after + 1 :], "--evaluate-every", "50"]
+    """The same command for fewer iterations, over at most two n and two p, with three seeds."""
     if arguments[0] in ("run", "sweep"):
-        few, longest = [*arguments], 10
-        if "--temporal" in few:
-            place = few.index("--temporal") + 1
-            counts = few[place].split(",")[:2]
-            few[place], longest = ",".join(counts), max(int(n) for n in counts)
-        return [*few, "--iterations", str(max(20, longest)), "--evaluate-every", "50"]
+        few = [*arguments]
+        for flag in {"--temporal", "--gradient"} & {*few}:
+            place = few.index(flag) + 1
+            few[place] = ",".join(few[place].split(",")[:2])
+        if "--seeds" in few:
+            place = few.index("--seeds") + 1
+            few[place] = str(min(3, int(few[place])))
+        if {"--local-epochs", "--local-seconds"} & {*few}:
+            few[few.index("--rounds") + 1] = "2"
+            return [*few, "--evaluate-every", "50"]
+        counts = few[few.index("--temporal") + 1] if "--temporal" in few else "10"
+        longest = max(20, *(int(n) for n in counts.split(",")))
+        return [*few, "--iterations", str(longest), "--evaluate-every", "50"]
     if arguments[0] == "search":
         goal = [
             word
@@ -179,7 +185,12 @@ def is_long(arguments: list[str]) -> bool:
         if p != README.name
     ],
 )
-def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
+def test_command(
+    arguments: list[str], folder: Path, here: Typed, request: pytest.FixtureRequest
+) -> None:
+    """The pages of sweeps are those of the commands ``report``, and of README's."""
+    if arguments[0] == "sweep":
+        request.getfixturevalue(no_page.__name__)
     given = [named(argument, folder) for argument in shortened(arguments)]
     if "cuda" in given and not torch.cuda.is_available():
         pytest.skip("there is no GPU")
