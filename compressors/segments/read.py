@@ -64,6 +64,9 @@ class Decoded(Mapping[str, Tensor]):
         >>> update = Decoded(("a", "b"), (torch.Size([2]), torch.Size([1, 2])), places, values)
         >>> update["b"], round(update.norm, 3)
         (tensor([[4., 0.]]), 5.0)
+        >>> update.release()
+        >>> update["b"]
+        tensor([[4., 0.]])
     """
 
     def __init__(
@@ -82,6 +85,10 @@ class Decoded(Mapping[str, Tensor]):
         flat = zeros(sum(shape.numel() for shape in self.shapes))
         flat[self.places.numpy()] = self.values_sent.numpy()
         return split_vector(flat, cuts_of(self.names, self.shapes))
+
+    def release(self) -> None:
+        """Frees the tensors; they are made again when one is read."""
+        self.__dict__.pop("tensors", None)
 
     @property
     def norm(self) -> float:

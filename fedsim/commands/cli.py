@@ -224,6 +224,17 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+def _command_of(words: Sequence[str]) -> str:
+    """The first word that is no flag and no value of ``--rows``; empty where there is none."""
+    others = iter(words)
+    for word in others:
+        if word == "--rows":
+            next(others, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
 def parser(words: Sequence[str] = ()) -> Parser:
     """The parser of all commands, or of the one alone that the ``words`` of a command line name."""
     name = _command_of(words)
