@@ -32,7 +32,7 @@ test-all: install-dev    ## all of it with the longest proofs, which a release n
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
 	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
 
-mutants: install-dev     ## breaks one thing at a time, 788 in all, and tells what no quick test sees: two hours
+mutants: install-dev     ## breaks one thing at a time, 778 in all, and tells what no quick test sees: two hours
 	$(PIP) 'pip>=25.1'
 	$(PIP) -c $(PINS) --group mutants
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m tests.mutants.run $(MUTANTS)

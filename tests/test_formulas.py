@@ -36,6 +36,7 @@ def places(folder: str) -> Iterator[str]:
 def docstring(folder: str, place: str) -> str:
     """The cleaned docstring of the class at ``file:Class``; empty: it has none."""
     file, name = place.split(":")
+    folder = folder if folder == "strategies" else "fedsim/settings"  # names of modules begin there
     module = ast.parse((ROOT / folder / f"{file.replace('.', '/')}.py").read_text(encoding="utf-8"))
     classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
     return ast.get_docstring(classes[name]) or ""

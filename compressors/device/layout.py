@@ -42,8 +42,8 @@ def numbers_of(
     """
     scheme = plan.scheme
     named = {"bases": bases_of(capacities, scheme.bucket), "exact": numbers}
-    if (factors := scheme.factors(counts)) is not None:
-        named["factors"] = factors
+    if scheme.factor is not None:
+        named["factors"] = scheme.factors(counts)
     if scheme.table is not None:
         named["table"] = level_table(*scheme.table)
     return named

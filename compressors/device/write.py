@@ -299,8 +299,8 @@ class _Run:
             if scheme.powers:
                 norms = [noise.key(tensor_seed(seed, NORM_NOISE)) for seed in seeds]
                 arrays["number_keys"] = np.array(norms, np.int64)
-        if (factors := scheme.factors(self.frame.nominal_counts)) is not None:
-            arrays["factors"] = factors
+        if scheme.factor is not None:
+            arrays["factors"] = scheme.factors(self.frame.nominal_counts)
         return arrays
 
     def _carried_out(self) -> Any:
@@ -320,9 +320,10 @@ class _Run:
 
     def _corrects(self) -> bool:
         """Whether the work is to be carried out again, by what only the host could tell."""
-        factors, doubts = self.plan.scheme.factors(self.report.counts), self.report.doubts
-        stale = factors is not None and not np.array_equal(factors, self.arrays["factors"])
-        if factors is not None and stale:
+        scheme, doubts, stale = self.plan.scheme, self.report.doubts, False
+        if scheme.factor is not None:
+            factors = scheme.factors(self.report.counts)
+            stale = not np.array_equal(factors, self.arrays["factors"])
             self.arrays["factors"] = factors
             self.tensors["factors"].copy_(upload(self.inputs.device, factors)[0])
         if len(doubts) or len(self.report.unsure):
