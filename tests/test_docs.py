@@ -280,7 +280,7 @@ def test_command_at_full_length(arguments: list[str], patient: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-ONE_SCRIPT = {"docs/own-compressor.md", "docs/own-strategy.md"}
+ONE_SCRIPT = {"docs/message.md", "docs/own-compressor.md", "docs/own-strategy.md"}
 """Pages whose Python goes on from block to block."""
 
 

@@ -64,7 +64,7 @@ class Turns:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_drawn_instants(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONTROLLERS, "turns", SimpleNamespace(cls=Turns))
+    monkeypatch.setitem(CONTROLLERS, "turns", SimpleNamespace(cls=Turns, example="turns"))
     name, more = KINDS[kind]
     config = asynchronous(name, checkpoint_every=1, downlink="sbc(0.1)", seed=3, **more)
     taken, last, take = 0, 0, Agenda.next
