@@ -23,7 +23,7 @@ demo: install            ## train, count bits, report: the sparsity plane's firs
 test: install-dev        ## the quick suite, about four minutes on two cores
 	$(BIN)/python -m pytest
 
-test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the commands of the docs: twenty minutes
+test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the commands of the docs: a quarter of an hour
 	$(BIN)/python -m pytest -n 2 $(SHARING) -m 'slow and not proof'
 
 test-all: install-dev    ## all of it with the longest proofs, which a release needs: an hour and a half
