@@ -225,7 +225,7 @@ class _Version(argparse.Action):
 
 
 def _command_of(words: Sequence[str]) -> str:
-    """The first word that is no flag and no value of ``--rows``; empty where there is none."""
+    """The name of the command: the first word behind flags and ``--rows FILE``; else empty."""
     others = iter(words)
     for word in others:
         if word == "--rows":
