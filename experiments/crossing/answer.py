@@ -1,12 +1,12 @@
 """The page's sentences with numbers, from the CSV files: they change when runs are merged."""
 
 from pathlib import Path
-from textwrap import fill
 
 import pandas as pd
 from scipy.stats import ttest_1samp
 
 from experiments.common.inference import holm
+from experiments.common.prose import bullets, quoted, wrap
 from experiments.common.tables import table
 
 from . import law as laws
@@ -105,7 +105,7 @@ def outcome(
     excluded = row["slope"] + 1.96 * row["error"] >= 0 and row["slope"] - 1.96 * row["error"] < 0
     mask, topk = counts(tests)
     before = counts(tests, "chance")
-    bullets = [
+    return bullets(
         f"**The hypothesis is {'' if borne else 'not '}borne out.** The slope is "
         f"{row['slope']:.2f} per tenfold R p (95 % interval {ends(row)}; p = {row['chance']:.2g}), "
         "where the hypothesis has it below zero."
@@ -119,8 +119,7 @@ def outcome(
         "of a smaller budget, if validation prefers them. Places of two budgets then share runs, "
         "which the test takes as independent.",
         used(finals),
-    ]
-    return "\n".join(wrap(f"* {text}", "  ") for text in bullets)
+    )
 
 
 def another(law: pd.DataFrame, name: str) -> str:
@@ -206,16 +205,4 @@ def cost(again: pd.DataFrame) -> str:
         "Earlier versions of this page had them masked, and put a masked method against an "
         f"unmasked one. Core hours: {spent} (planned: 3.5 for `topk`, 1.7 for `sbc`). SBC's paper "
         "masks, and so does `sbc` here."
-    )
-
-
-def quoted(*paragraphs: str) -> str:
-    """A block quote."""
-    return "\n>\n".join(wrap(f"> {text}", "> ") for text in paragraphs)
-
-
-def wrap(text: str, follows: str = "") -> str:
-    """Lines of at most 120 characters."""
-    return fill(
-        text, 120, subsequent_indent=follows, break_long_words=False, break_on_hyphens=False
     )

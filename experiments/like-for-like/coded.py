@@ -1,12 +1,12 @@
 """What the coders of a method add to it: tables of messages that were coded again."""
 
 from pathlib import Path
-from textwrap import fill
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t
 
+from experiments.common.prose import wrap
 from experiments.common.tables import table
 
 from .rows import ROWS, TASKS
@@ -73,7 +73,7 @@ def answer(cases: pd.DataFrame, methods: pd.DataFrame, runs: pd.DataFrame) -> st
         f"{', '.join(level)}. Planned: 8 core minutes; spent: {runs['seconds'].sum() / 60:.1f} "
         "core minutes."
     )
-    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
+    return wrap(text)
 
 
 def coder_tables(folder: Path) -> dict[str, str]:

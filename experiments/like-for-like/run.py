@@ -19,7 +19,9 @@ from fedsim.ground.units import duration, round_bits
 from fedsim.show.plot import save
 
 from . import analysis
+from .answer import answers
 from .coded import coder_tables
+from .masking import masking_tables
 from .rows import ROWS, SCALES, TASKS, Row, added
 from .stages import Stages
 
@@ -257,4 +259,5 @@ def readme_tables(results: Path) -> dict[str, str]:
         made["places"] = places(pd.read_csv(results / "places.csv"))
         left = pd.read_csv(results / "leaving.csv").fillna("none")
         made["leaving"] = table(("without", "best", "not told from it"), left.to_numpy().tolist())
+        made |= answers(results) | masking_tables(results)
     return made | coder_tables(results / "coders")
