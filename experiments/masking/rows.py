@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from experiments.masking.rescaled import DELAYS, FRACTIONS, name_of
 from fedsim import Cell, Clients, Evaluation, Keep, Machine, RunConfig, Training
 
-DELAYS, FRACTIONS, MOMENTA = (1, 5, 25, 100), (0.001, 0.01, 0.1, 0.5), (0.5, 0.9, 0.95)
-"""n, p and beta: 48 places of a task."""
+MOMENTA = (0.5, 0.9, 0.95)
+"""beta; with ``DELAYS`` (n) and ``FRACTIONS`` (p) 48 places of a task."""
 
-ARMS = {"masked": "on", "off": "off"}
-"""An arm's ``--momentum-masking``."""
+ARMS = {"masked": "on", "off": "off", "rescaled": "off"}
+"""An arm's ``--momentum-masking``; ``rescaled`` has an optimizer of its own."""
 
 METHOD = "ef(topk({p}) | float32 | golomb)"
 BASE = {"digits": 0.2, "mnist_2nn": 0.5}
@@ -66,8 +67,9 @@ def cell(
     task: str, scale: Scale, place: Place, arm: str, lr: float, seed: int, data: str | None
 ) -> Cell:
     """A run; its last model alone is scored."""
+    own = f"experiments.masking.rescaled:{name_of(task, place.n, place.p)}"
     config = RunConfig(
-        task=task,
+        task=own if arm == "rescaled" else task,
         method=METHOD,
         temporal=place.n,
         gradient=place.p,

@@ -4,11 +4,13 @@ Run: ``fedsim experiment masking --only digits``
 Run: ``fedsim experiment masking --data DIR``
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.inference import holm
 from experiments.common.staged import Runs
 from experiments.common.tables import table
 from fedsim import Results
@@ -16,7 +18,7 @@ from fedsim import Results
 from .figures import figure
 from .rows import ARMS, BASE, SCALES, places
 from .stages import finals, trial_cells, trials
-from .tables import gains, law, markdown
+from .tables import arms, gains, law, markdown
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
@@ -27,7 +29,13 @@ def show(asked: Asked, results: Results | None) -> Shown:
     by_place = gains(final)
     told = pd.DataFrame([{"task": asked.task, **law(by_place)}])
     return Shown(
-        {"trials": tried, "finals": final, "places": by_place, "law": told},
+        {
+            "trials": tried,
+            "finals": final,
+            "places": by_place,
+            "law": told,
+            "arms": arms(final),
+        },
         {"places": markdown(by_place), "law": laws(told)},
         {"masking": figure(by_place)},
     )
@@ -79,4 +87,27 @@ def readme_tables(results: Path) -> dict[str, str]:
     there = [task for task in BASE if (results / task / "law.csv").exists()]
     told = {task: markdown(pd.read_csv(results / task / "places.csv")) for task in there}
     frames = [pd.read_csv(results / task / "law.csv") for task in there]
-    return told | ({"law": laws(pd.concat(frames))} if frames else {})
+    if frames:
+        told["law"] = laws(pd.concat(frames))
+    if there and all((results / task / "arms.csv").exists() for task in there):
+        told["arms"] = compared(results, there)
+    return told
+
+
+def compared(results: Path, tasks: Sequence[str]) -> str:
+    """A row per task and pair of arms; Holm's correction is over all of them."""
+    frames = [pd.read_csv(results / task / "arms.csv").assign(task=task) for task in tasks]
+    lines = pd.concat(frames, ignore_index=True)
+    lines["p"] = holm(lines["p"].to_numpy())
+    return table(
+        ("task", "arms", "points, mean over places (95 %)", "p (Holm)"),
+        [
+            [
+                row["task"],
+                f"{row['first']} less {row['second']}",
+                f"{row['points']:+.2f} ± {row['interval']:.2f}",
+                f"{row['p']:.2g}",
+            ]
+            for row in lines.to_dict("records")
+        ],
+    )

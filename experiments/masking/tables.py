@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from scipy.stats import f as f_distribution
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, ttest_1samp
 
 from experiments.common.scores import half_width
 from experiments.common.tables import table
@@ -17,6 +17,9 @@ CHANCE = 0.1
 
 LIMIT = 0.2
 """The value of u above which ``fedsim`` warns, from a pilot before these runs."""
+
+PAIRS = (("masked", "off"), ("rescaled", "off"), ("masked", "rescaled"))
+"""Arms that are compared."""
 
 DRAWS, DRAW_SEED = 10_000, 0
 """Permutations and bootstrap samples, and their seed."""
@@ -41,6 +44,21 @@ def gains(finals: pd.DataFrame) -> pd.DataFrame:
     means = 100 * wide.groupby([*PLACE, "u"])[["masked", "off"]].mean()
     out = pd.DataFrame({"points": grouped.mean(), "interval": grouped.apply(half_width)})
     return means.join(out).reset_index().sort_values(["u", *PLACE], kind="stable")
+
+
+def arms(finals: pd.DataFrame) -> pd.DataFrame:
+    """A line per pair of arms: mean points over places, half the 95 % interval, and Student's p.
+
+    A place has the mean of its paired seeds; the unit of repetition is the place.
+    """
+    scored = finals.assign(accuracy=finals["accuracy"].fillna(CHANCE))
+    means = 100 * scored.pivot_table("accuracy", PLACE, "arm")
+    lines = []
+    for first, second in PAIRS:
+        points = means[first] - means[second]
+        line = {"first": first, "second": second, "points": points.mean()}
+        lines.append(line | {"interval": half_width(points), "p": ttest_1samp(points, 0).pvalue})
+    return pd.DataFrame(lines)
 
 
 def rank_test(places: pd.DataFrame) -> tuple[float, float]:

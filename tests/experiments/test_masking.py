@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.stats import f as f_distribution
 from scipy.stats import t
 
@@ -52,6 +53,36 @@ def test_u_by_hand() -> None:
         0.01,
         0.0316,
     ]
+
+
+def test_the_rescaled_arm_by_hand() -> None:
+    """n 2, p 0.25, beta 0.5, a gradient of 1: momentum 1, 1.5 kept at 1.125, 1.5625."""
+    rescaled = experiment("masking", "rescaled")
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = rescaled.RescaledSGD([weight], lr=0.1, momentum=0.5, n=2, p=0.25)
+    weights = []
+    for _ in range(3):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        weights.append(weight.item())
+    assert weights == pytest.approx([0.9, 0.75, 0.59375])
+    place = experiment("masking", "rows").Place(5, 0.01, 0.9)
+    config = (
+        experiment("masking", "rows")
+        .cell(
+            "digits",
+            experiment("masking", "rows").SCALES["short"],
+            place,
+            "rescaled",
+            0.02,
+            0,
+            None,
+        )
+        .config
+    )
+    settings = config.plan.task.optimizer.keywords
+    assert (settings["n"], settings["p"], config.temporal, config.gradient) == (5, 0.01, 5, 0.01)
+    assert config.training.momentum_masking == "off"
 
 
 @pytest.mark.parametrize("task", TASKS)
