@@ -82,23 +82,19 @@ def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
 def read_summary(folder: Path) -> dict[str, Any]:
     """The cell in `folder/summary.json`.
 
-    Raises ``UsageError`` where the file cannot be read, is not JSON, is of another version, lacks
-    what identifies a run, or holds a value that its column cannot have (`fedsim.results.values`).
+    Raises ``UsageError`` where the file cannot be read, is not JSON, lacks what identifies a run,
+    or holds a value that its column cannot have (`fedsim.results.values`).
     """
     file = folder / "summary.json"
     try:
         cell = files.read_sealed(file)
-        done = cell.get("status") == "done"
-        needed = (*KEYS, "status", *(("metric_name", "higher_is_better") if done else ()))
+        scored = ("metric_name", "higher_is_better") if cell.get("status") == "done" else ()
+        needed = *KEYS, "status", METHOD_FACTS, *scored
         missing = [key for key in needed if cell.get(key) is None]
     except (OSError, ValueError, AttributeError) as error:
         raise _damaged(file, str(error)) from error
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
-    if METHOD_FACTS not in cell:
-        raise UsageError(
-            f"{file} is of another version of fedsim: read it with that, or run it again."
-        )
     if wrong := fault_of_cell(cell, COLUMNS):
         raise _damaged(file, wrong)
     of_both = [cell[name] for name in OF_BOTH if cell.get(name) is not None]
@@ -108,33 +104,24 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """The settings in `folder/config.toml`, by flag; empty where that cannot be read.
+    """The settings in `folder/config.toml`, by flag; empty where that is not there or no TOML.
 
-    Raises ``UsageError`` for a setting in a table where runs have no setting, and where the run's
-    name or its method is not a text.
+    Raises ``UsageError`` for a setting in a table where runs have no setting, where the run's name
+    or its method is not a text, for a pipe, a device or a link out of its folder, and for endless
+    nesting.
     """
-    file = folder / "config.toml"
-    if not (values := toml_values(file)):
-        return {}
-    settings = flat_settings(versions.meant(values, file), str(file), newer=True)
-    if wrong := fault(settings, {"label": str, "method": str}):
-        raise _damaged(folder / "config.toml", wrong)
-    return settings
-
-
-def toml_values(file: Path) -> dict[str, Any]:
-    """A TOML file's values; empty where it is not there, a folder or no TOML.
-
-    Raises ``UsageError`` for a pipe, a device or a link out of its folder, and for endless nesting.
-    """
-    if file.is_dir():
-        return {}
+    file, values = folder / "config.toml", dict[str, Any]()
     try:
-        return read_toml(file)
+        values = {} if file.is_dir() else read_toml(file)
     except (OSError, ValueError) as error:
         if file.exists() and not isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
             raise _damaged(file, reason(error)) from error
+    if not values:
         return {}
+    settings = flat_settings(versions.meant(values, file), str(file), newer=True)
+    if wrong := fault(settings, {"label": str, "method": str}):
+        raise _damaged(file, wrong)
+    return settings
 
 
 def ratio_both_ways(ratio: float, up: float, down: float) -> float:

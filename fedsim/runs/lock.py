@@ -94,7 +94,6 @@ def _taken(folder: Path) -> IO[str] | None:
     if not same:  # the writer before removed the file after we opened it
         file.close()
         return _taken(folder)
-    file.truncate(0)  # older versions wrote the machine's name into it
     os.utime(file.fileno())
     return file
 

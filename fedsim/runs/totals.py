@@ -51,8 +51,7 @@ def totals(
     """The columns of a summary that follow from the tables.
 
     Args:
-        rounds: ``rounds.parquet``, with a row at least.
-        clients: ``clients.parquet``.
+        rounds: ``rounds.parquet``, with a row at least; ``clients``: ``clients.parquet``.
         description: of the run: ``clients`` of the federation and ``trained_parameters``.
         entries: of an update; None: not known, and ``up_share`` is left out.
         controlled: whether a controller moved n and p.
@@ -121,12 +120,10 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
     """Bits of the whole federation over the number of its clients.
 
     With a cohort smaller than the federation they are fewer than those of `per_participation`. The
-    wire columns include unused uploads, too, except in older folders, which lack `failed_up_bits`.
-    The content of these is not known.
+    wire columns include unused uploads, too, whose content is not known.
     """
-    sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL if name in rounds}
-    if "failed_up_bits" in rounds:
-        sums["up_wire_bits_per_client"] += float(rounds["failed_up_bits"].sum())
+    sums = {f"{name}_per_client": float(rounds[name].sum()) for name in _OF_ALL}
+    sums["up_wire_bits_per_client"] += float(rounds["failed_up_bits"].sum())
     return {name: bits / clients for name, bits in sums.items()}
 
 
@@ -138,7 +135,7 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
         "failures": int(rounds["failures"].sum()),
         "failure_reasons": reasons(texts),
         "failed_up_bits": int(rounds["failed_up_bits"].sum()),
-        **{outcome: int(rounds[outcome].sum()) for outcome in _OUTCOMES if outcome in rounds},
+        **{outcome: int(rounds[outcome].sum()) for outcome in _OUTCOMES},
         **({"failed_clients": whose} if whose else {}),
     }
 
@@ -166,12 +163,8 @@ def count_unapplied(
 
     ``held``: clients whose last update is neither applied nor counted as lost: its upload is under
     way, or the client takes it back with the next message. ``held_norm``: the L2 norm of the mean
-    residual over all clients, 0 for methods without; a pending update is not in it.
-
-    Args:
-        end: the server's, which knows what was applied.
-        memories: of the clients that have trained, in the form of ``memory_as``.
-        clients: of the federation.
+    residual over all ``clients``, 0 for methods without; a pending update is not in it.
+    ``memories``: of the clients that have trained, in the form of ``memory_as``.
     """
     total: State = {}
     waiting, takes_back = 0, holds(end.uplink, end.weights)

@@ -29,9 +29,6 @@ TABLE = "cells"
 
 CHECKPOINT_SECONDS = 20.0
 
-_FORMER = {"keep": ("tensorboard",)}
-"""Settings that there were: files of a version before have them, mostly at false."""
-
 
 @names_told
 class RunConfig(Settings):
@@ -284,8 +281,6 @@ def flat_settings(
             names = {s.attr: s.name for s in declared(kind, key)}
             items = value if isinstance(value, Mapping) else vars(value)
             for attr, item in underscored(items, f"{origin}: [{key}]").items():
-                if attr in _FORMER.get(key, ()) and not item:
-                    continue
                 if attr not in names and not newer:
                     raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, names)}")
                 flat[names.get(attr, f"{key}.{attr}")] = item

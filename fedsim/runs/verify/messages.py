@@ -27,15 +27,10 @@ _DIRECTIONS = ("up", DIGEST_UP, "payload"), ("down", DIGEST_DOWN, "payload sent 
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """The files of one direction of a row.
+    """The files of one direction of a row."""
 
-    Args:
-        files: of the payload, one or one per part of the model.
-        buffers: of the buffers, if there are any.
-    """
-
-    files: tuple[Path, ...]
-    buffers: tuple[Path, ...]
+    files: tuple[Path, ...]  # of the payload, one or one per part of the model
+    buffers: tuple[Path, ...]  # if there are any
 
     @property
     def payload(self) -> bytes:
@@ -46,11 +41,6 @@ class StoredMessage:
     def side_payload(self) -> bytes:
         """The buffers' payload; empty where there is none."""
         return b"".join(map(read_file, self.buffers))
-
-    @property
-    def free(self) -> bool:
-        """Whether it is the initial model, which is not charged."""
-        return any(file.stem.endswith("-free") for file in self.files)
 
 
 def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> StoredMessage:
@@ -76,15 +66,6 @@ def message_differences(recorded: RecordedRun) -> Iterator[str]:
         for direction, column, what in _DIRECTIONS:
             stored, place = of_row(folder, row, direction), f"{row_words(row)}: {what}"
             used |= {*stored.files, *stored.buffers}
-            if not recorded.has_digests:
-                # In old folders only the row's bits give a message's length. Down, they include
-                # messages that a client could not use, which are not kept.
-                parts = (f"{direction}_{name}_bits" for name in ("report", "order"))
-                bits = int(row[f"{direction}_wire_bits"]) - sum(int(row.get(x, 0)) for x in parts)
-                size = 0 if stored.free else 8 * len(stored.payload + stored.side_payload)
-                if size > bits or (direction == "up" and size != bits):
-                    yield f"{place} has {size} bits, and {bits} in clients.parquet"
-                continue
             if not stored.files and row[column]:
                 yield f"{place} is missing: it is kept in no file"
             elif stored.files:
@@ -125,8 +106,6 @@ def sum_differences(recorded: RecordedRun) -> Iterator[str]:
     for number, name in sorted(wrong):
         value, total = rounds.loc[number, name], totals.loc[number, name]
         yield f"round {number}: {name} is {value:g}, and {total:g} over its clients"
-    if not recorded.has_digests:
-        return
     for number, expected in rounds[ledger.DIGEST_PAYLOADS].items():
         digest = ledger.digest_of_rows(recorded.clients_in(int(str(number))))
         if digest != expected:

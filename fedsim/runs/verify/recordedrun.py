@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.federation.ledger import DIGEST_MODEL, DIGEST_UP
+from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_MODEL, DIGEST_PAYLOADS, DIGEST_UP
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_file, table_of
 from fedsim.results.schema import CLIENT_KEYS, LAYER_COLUMNS, ROUND_COLUMNS, read_summary
@@ -16,10 +16,7 @@ from fedsim.results.schema import CLIENT_KEYS, LAYER_COLUMNS, ROUND_COLUMNS, rea
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run's summary and tables as they are in its files, independently of the digests.
-
-    Args:
-        folder: of a run that has ended.
+    """The summary and tables of a run that has ended, as they are in its files.
 
     Raises ``UsageError`` where the summary is missing or damaged.
     """
@@ -34,12 +31,13 @@ class RecordedRun:
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """``rounds.parquet``; empty where no round was done."""
-        return self._table("rounds", *ROUND_COLUMNS, "loss", "seconds")
+        digests = DIGEST_PAYLOADS, DIGEST_MODEL
+        return self._table("rounds", *ROUND_COLUMNS, "loss", "seconds", *digests)
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """``clients.parquet``; empty where no round was done."""
-        return self._table("clients", *CLIENT_KEYS)
+        return self._table("clients", *CLIENT_KEYS, DIGEST_UP, DIGEST_DOWN)
 
     @cached_property
     def layers(self) -> pd.DataFrame:
@@ -87,19 +85,11 @@ class RecordedRun:
         return bool(self.summary["status"] == "done")
 
     @property
-    def has_digests(self) -> bool:
-        """Whether the version that wrote it, all of it, wrote digests of messages and models."""
-        tables = (self.rounds, DIGEST_MODEL), (self.clients, DIGEST_UP)
-        return all(name in table and table[name].notna().all() for table, name in tables)
-
-    @property
     def has_payloads(self) -> bool:
         """Whether messages were kept."""
         return (self.folder / "payloads").is_dir()
 
     @property
     def digests(self) -> dict[int, str]:
-        """By round, the model's; empty where there are none."""
-        if not self.has_digests:
-            return {}
+        """By round, the model's."""
         return dict(zip(self.rounds["round"], self.rounds[DIGEST_MODEL], strict=True))

@@ -25,9 +25,7 @@ CODING = "simulated seconds are not compared: they hold the server's measured co
 def replay_differences(replies: Replies, server: Server, records: RunRecords) -> Iterator[str]:
     """The differences between a replay and the records, the first round first.
 
-    Args:
-        replies: of a run with digests and stored messages.
-        server: of the same run, before its first round; ``records``: its recorder.
+    ``server``: of the same run, before its first round; ``records``: its recorder.
     """
     recorded, grid = replies.recorded, StoredGrid(server.plan.clients, replies)
     server.open(grid)

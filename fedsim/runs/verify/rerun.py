@@ -144,12 +144,8 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
     """Runs rounds again, in this process.
 
     They begin at the last checkpoint before them that the folder holds, else at round 1. They end
-    with the first model that differs, unless they were recorded on another machine.
-
-    Args:
-        recorded: a run with digests.
-        config: the run; its engine is not asked for, as all of them send the same.
-        span: which rounds are run again.
+    with the first model that differs, unless they were recorded on another machine. The engine is
+    ``local``: all of them send the same.
     """
     local_config = replace(config, machine=replace(config.machine, engine="local"))
     states, last, digests = states_of(local_config), span.end(recorded), recorded.digests

@@ -26,11 +26,7 @@ from strategies.channel.replies import ABSENT, NO_REPLY
 
 
 class Replies:
-    """Every reply of a run.
-
-    Args:
-        recorded: with digests and stored messages.
-        config: the run.
+    """Every reply of a run with stored messages.
 
     Attributes:
         complete: whether the folder keeps all of them.
@@ -84,14 +80,9 @@ def number_in(row: dict[str, Any]) -> int:
 
 
 class StoredGrid(NumberedGrid):
-    """A grid on which nobody trains.
+    """A grid on which nobody trains: client i, at node i + 1, answers by ``replies``.
 
-    Args:
-        clients: how many there are: client i is at node i + 1.
-        replies: what they answered.
-
-    Attributes:
-        round: the number of the server's round.
+    ``round``: the number of the server's round.
     """
 
     def __init__(self, clients: int, replies: Replies) -> None:

@@ -63,11 +63,7 @@ def row_differences(
 ) -> Iterator[str]:
     """Where tables of as many rows differ, of each column the first row.
 
-    Args:
-        recorded: as the folder has it.
-        repeated: the same, made again.
-        shares: how far values may be apart.
-            where: says where the second value was found.
+    ``where``: says where the second value was found.
     """
     first: list[tuple[int, str]] = []
     for column in recorded.columns.intersection(repeated.columns, sort=False):

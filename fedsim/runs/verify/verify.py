@@ -32,8 +32,6 @@ from fedsim.settings.config import RunConfig
 NOT_COMPARED = "environment.json, labels and measured times, which nothing tells"
 """What no check of a folder can compare with anything."""
 
-NO_DIGESTS = "no digests: written by an earlier version"
-
 
 def folders(path: Path) -> list[Path]:
     """Every run at or below ``path``: a run, the cells of a sweep, all parts of a search.
@@ -84,10 +82,8 @@ def verify(
             if recorded.has_payloads:
                 count = len([*(folder / "payloads").rglob("*.bin")])
                 verdict.add(f"{count} messages", messages.message_differences(recorded))
-            if recorded.done and recorded.has_digests:
+            if recorded.done:
                 verdict.add("model", _model(recorded))
-            if not recorded.has_digests:
-                verdict.remarks.append(NO_DIGESTS)
             _by_settings(verdict, recorded, span, Permissions(code, data, files))
         differing: list[str] = []  # the first file that is not what was written, by its digest
         try:
@@ -122,7 +118,7 @@ def _by_settings(
 
     That a run cannot be set up here is a remark, and a failure where it is to be run again.
     """
-    again = recorded.has_digests and (recorded.has_payloads or span is not None)
+    again = recorded.has_payloads or span is not None
     try:
         config = allowed.config(recorded.folder)
     except UsageError as error:

@@ -19,7 +19,7 @@ from fedsim.runs import checkpoint
 from fedsim.runs.totals import totals
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.rerun import Span
-from fedsim.runs.verify.verify import NO_DIGESTS, folders, verify
+from fedsim.runs.verify.verify import folders, verify
 from tests.fedsim.runs.test_resume import checkpoint as made
 from tests.support.asyncruns import NETWORK
 from tests.support.commands import Typed
@@ -230,18 +230,9 @@ def test_another_machine_is_given_a_tolerance(
     assert first_failure(folder, ALL).startswith("round 1: train_loss is ")
 
 
-def test_an_older_folder_says_what_it_lacks(folder: Path) -> None:
-    for name, columns in {
-        "rounds": ["digest_payloads", "digest_model"],
-        "clients": ["digest_up", "digest_down"],
-    }.items():
-        change(folder, name, lambda table, gone=columns: table.drop(columns=gone))  # type: ignore[misc]
-    verdict = verify(folder)
-    assert verdict.failures == [] and verdict.remarks == [NO_DIGESTS]
-    assert "no digests: written by an earlier version" in verdict.line
-    file = folder / "payloads" / "round-00003" / "client-001-up.bin"
-    file.write_bytes(file.read_bytes()[:-1])
-    assert first_failure(folder).startswith("round 3, client 1: payload has ")
+def test_a_table_without_digests_is_refused(folder: Path) -> None:
+    change(folder, "clients", lambda table: table.drop(columns="digest_up"))
+    assert first_failure(folder) == "clients.parquet lacks the columns digest_up"
 
 
 def test_a_file_that_a_folder_names_is_carried_out_only_where_it_is_trusted(
