@@ -3,11 +3,10 @@
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from math import isfinite, isnan
 from pathlib import Path
-from threading import Lock
 from typing import Any, ClassVar
 
 from fedsim.federation import ledger
@@ -72,41 +71,14 @@ class Tracker(Callback):
         return self.package in run_names(self.folder)
 
 
-class Reports:
-    """A variable that turns a package's usage reports off while runs are followed.
+class Service(Tracker):
+    """A tracker that has a run by an id, under which the run goes on; steps are rounds.
 
-    It is set with the first of them and removed with the last, unless the environment has it. A run
-    that Ctrl-C breaks off does not end in its tracker, and keeps it set.
-
-    Args:
-        name: of the variable.
-        off: its value.
+    ``reports_off``: a variable, and its value, that turns the package's usage reports off in this
+    process, unless the environment has it.
     """
 
-    def __init__(self, name: str, off: str) -> None:
-        self._name, self._off, self._lock = name, off, Lock()
-        self._runs = set[Hashable]()
-
-    def turn_off(self, run: Hashable) -> None:
-        """When a run begins."""
-        with self._lock:
-            if self._runs or self._name not in os.environ:
-                self._runs.add(run)
-                os.environ[self._name] = self._off
-
-    def restore(self, run: Hashable) -> None:
-        """When a run ends; one that has not begun changes nothing."""
-        with self._lock:
-            if run in self._runs:
-                self._runs.remove(run)
-                if not self._runs:
-                    os.environ.pop(self._name, None)
-
-
-class Service(Tracker):
-    """A tracker that has a run by an id, under which the run goes on; steps are rounds."""
-
-    reports: ClassVar[Reports]
+    reports_off: ClassVar[tuple[str, str]]
 
     @abstractmethod
     def open(self, names: dict[str, Any], settings: dict[str, Any]) -> tuple[float, float]:
@@ -119,12 +91,8 @@ class Service(Tracker):
     def log(self, values: dict[str, float], step: int, complete: bool) -> None:
         """Adds numbers of a round; ``complete``: whether its scores are among them."""
 
-    @abstractmethod
-    def close(self, summary: Mapping[str, Any]) -> None:
-        """Ends the run, if it has begun."""
-
     def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
-        self.reports.turn_off(self)
+        os.environ.setdefault(*self.reports_off)
         self._up = self._total = 0.0  # bits of a client of every round, so far
         names = run_names(self.folder)
         self._row_from, self._scores_from = self.open(names, tracked_settings(description))
@@ -141,12 +109,6 @@ class Service(Tracker):
     def write_scores(self, row: RoundRow) -> None:
         if row["round"] >= self._scores_from:
             self.log(scores_of(row), int(row["round"]), complete=True)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        try:
-            self.close(summary)
-        finally:
-            self.reports.restore(self)
 
 
 def scored(row: RoundRow) -> bool:

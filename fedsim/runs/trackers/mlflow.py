@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from fedsim.runs.trackers.base import Reports, Service, finite_numbers, write_names
+from fedsim.runs.trackers.base import Service, finite_numbers, write_names
 
 EXPERIMENT = "fedsim"
 
@@ -33,7 +33,7 @@ class MLflow(Service):
         run(config, callbacks=[MLflow("logs/one")])
     """
 
-    package, reports = "mlflow", Reports("MLFLOW_DISABLE_TELEMETRY", "true")
+    package, reports_off = "mlflow", ("MLFLOW_DISABLE_TELEMETRY", "true")
     _id = ""
 
     def open(self, names: dict[str, Any], settings: dict[str, Any]) -> tuple[float, float]:
@@ -61,7 +61,7 @@ class MLflow(Service):
         write_names(self.folder, names | {self.package: self._id})
         return 1, 1
 
-    def close(self, summary: Mapping[str, Any]) -> None:
+    def end(self, summary: Mapping[str, Any]) -> None:
         if not self._id:  # it did not begin
             return
         values = {f"summary/{name}": value for name, value in finite_numbers(summary).items()}

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from fedsim.ground.errors import writing
-from fedsim.runs.trackers.base import Reports, Service, tracked_settings, write_names
+from fedsim.runs.trackers.base import Service, tracked_settings, write_names
 
 PROJECT = "fedsim"
 
@@ -30,7 +30,7 @@ class Wandb(Service):
         run(config, callbacks=[Wandb("logs/one")])
     """
 
-    package, reports = "wandb", Reports("WANDB_ERROR_REPORTING", "false")
+    package, reports_off = "wandb", ("WANDB_ERROR_REPORTING", "false")
     _run: Any = None
 
     def open(self, names: dict[str, Any], settings: dict[str, Any]) -> tuple[float, float]:
@@ -64,7 +64,7 @@ class Wandb(Service):
         # To a step that is committed W&B adds nothing; that of the next round commits it.
         self._run.log(values, step=step, commit=complete)
 
-    def close(self, summary: Mapping[str, Any]) -> None:
+    def end(self, summary: Mapping[str, Any]) -> None:
         if self._run is not None:  # it began
             self._run.summary.update(tracked_settings(summary))
             del _open[self._run.id]

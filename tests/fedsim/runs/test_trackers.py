@@ -19,7 +19,6 @@ from fedsim.runs.remoterun import RemoteRun
 from fedsim.runs.trackers import base
 from fedsim.runs.trackers.registry import TRACKER_KINDS
 from fedsim.search.search import search
-from fedsim.settings.config import from_toml
 from fedsim.settings.groups import TRACKERS
 from tests.support.commands import Typed
 from tests.support.runs import rounds, small
@@ -108,15 +107,6 @@ def test_names_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         base.run_names(tmp_path)
 
 
-def test_files_of_the_flag_before_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("[keep]\ntensorboard = false\n")
-    assert from_toml(file) == RunConfig()
-    file.write_text("[keep]\ntensorboard = true\n")
-    with pytest.raises(UsageError, match="unknown setting 'tensorboard'"):
-        from_toml(file)
-
-
 def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **names: Any) -> None:
     """A module of that name with these names in it, for a package that may not be installed."""
     module = ModuleType(name)
@@ -146,9 +136,11 @@ def test_wandb_goes_on_by_name_and_a_round_ends_with_its_scores(
             pass
 
     replaced(monkeypatch, "wandb", init=Online, Settings=SimpleNamespace)
+    monkeypatch.setattr(os, "environ", {})
     tracker = Wandb(tmp_path)
     for _ in range(2):
         tracker.begin({"task": "digits"}, [])
+    assert os.environ == {"WANDB_ERROR_REPORTING": "false"}
     name = base.run_names(tmp_path)["wandb"]
     assert [(one["id"], one["resume"]) for one in begun] == [(name, "allow")] * 2
     for metric in (float("nan"), 0.5):
@@ -272,23 +264,6 @@ def test_a_tracker_that_does_not_answer_ends_the_run_with_its_words(
     with pytest.raises(Exception, match="nobody"):
         run(small(track="mlflow"), out)
     assert "nobody" in json.loads((out / "summary.json").read_text())["error"]
-
-
-def test_reports_are_off_while_runs_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FEDSIM_REPORTS", raising=False)
-    reports = base.Reports("FEDSIM_REPORTS", "false")
-    reports.turn_off("one")
-    reports.turn_off("two")
-    reports.restore("never begun")
-    reports.restore("one")
-    assert os.environ["FEDSIM_REPORTS"] == "false"  # the other run goes on
-    reports.restore("two")
-    assert "FEDSIM_REPORTS" not in os.environ
-    monkeypatch.setenv("FEDSIM_REPORTS", "true")  # the user wants them
-    reports.turn_off("one")
-    assert os.environ["FEDSIM_REPORTS"] == "true"
-    reports.restore("one")
-    assert os.environ["FEDSIM_REPORTS"] == "true"
 
 
 def test_a_run_leaves_the_environment_and_the_signals(tmp_path: Path) -> None:
