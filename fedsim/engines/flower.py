@@ -35,11 +35,6 @@ def simulate(
     client that hangs, even when ``main`` is done.
 
     Args:
-        main: the server.
-        client_app: the clients.
-        clients: how many.
-        workers: how many at a time.
-        memories: of the clients.
         address: of a running cluster, all of whose cores serve clients; None: one is started.
         gpus_per_client: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
 

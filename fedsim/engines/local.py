@@ -19,6 +19,7 @@ from flwr.serverapp import Grid
 
 from compressors.usercode import UserCodeError
 from fedsim.engines import compat
+from strategies.channel.nodes import PARTITION_ID
 
 RUN = 1  # the number of the one run, as Flower counts runs
 _NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
@@ -61,6 +62,12 @@ class NumberedGrid(Grid):
     ) -> Message:
         """A message; ``group_id`` and ``ttl`` mean nothing here."""
         return Message(content, dst_node_id=dst_node_id, message_type=message_type)
+
+    def new_context(self, message: Message) -> Context:
+        """The context of the node that a message goes to, which keeps nothing yet."""
+        number = message.metadata.dst_node_id
+        node: Any = {PARTITION_ID: number - 1, "num-partitions": len(self._ids)}
+        return Context(RUN, number, node, RecordDict(), {})
 
     def close(self) -> None:
         """Ends what serves the nodes."""
@@ -177,11 +184,8 @@ class LocalGrid(NumberedGrid):
         contexts = list[Context]()
         for message in messages:
             message.content, number = message.content.copy(), message.metadata.dst_node_id
-            if number in self._contexts:
-                contexts.append(copy.deepcopy(self._contexts[number]))
-            else:
-                node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
-                contexts.append(Context(RUN, number, node, RecordDict(), {}))
+            held = self._contexts.get(number)
+            contexts.append(copy.deepcopy(held) if held is not None else self.new_context(message))
         answers = dict[int, Message]()
         if self._answer_several is None or len(messages) == 1:
             for i, message in enumerate(messages):

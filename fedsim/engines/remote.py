@@ -15,7 +15,6 @@ from flwr.clientapp import ClientApp
 from compressors import State
 from fedsim.engines import compat
 from fedsim.engines.local import RUN, NumberedGrid, call_app, failure_reply, too_late, trace_of
-from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import settings_in
 
 PlainRecords = list[tuple[str, type, dict[str, Any]]]
@@ -30,17 +29,23 @@ RemoteAnswer = tuple[PlainRecords | str | type[KeyboardInterrupt], State | None]
 The memory is None where it stays as it was."""
 
 
-class States(Protocol):
-    """As ``fedsim.federation.client_memory.ClientStates``."""
+class ClientStates(Protocol):
+    """Loads and commits the memory of the client that a context belongs to."""
 
-    def load(self, context: Context, settings: Mapping[str, Any]) -> State: ...
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        """The memory with which a client answers a message with ``settings``; empty at first."""
+        ...
 
-    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None: ...
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
+        """Replaces the memory."""
+        ...
 
-    def forget(self, context: Context, settings: Mapping[str, Any]) -> None: ...
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """The run is done: its memory is not wanted any more."""
+        ...
 
 
-AppOf = Callable[[States], ClientApp]  # makes the clients' app over the place of their memory
+AppOf = Callable[[ClientStates], ClientApp]  # makes the clients' app over the place of their memory
 
 
 class _Brought:
@@ -125,7 +130,9 @@ class RemoteGrid(NumberedGrid):
     over is not done; the reply to another that comes late is what ``pull_messages`` returns.
     """
 
-    def __init__(self, app_of: AppOf, clients: int, states: States, workers: WorkerPool) -> None:
+    def __init__(
+        self, app_of: AppOf, clients: int, states: ClientStates, workers: WorkerPool
+    ) -> None:
         super().__init__(clients)
         self.numbered = self._ids
         self._local_app, self._states, self._workers = app_of(states), states, workers
@@ -151,7 +158,7 @@ class RemoteGrid(NumberedGrid):
             if message.metadata.message_type == MessageType.TRAIN:
                 self._waiting.append(message)
             else:
-                self._come(call_app(self._local_app, message, self._context(message)))
+                self._come(call_app(self._local_app, message, self.new_context(message)))
         try:
             while in_flight:
                 for reply in self._pulled(in_flight):
@@ -219,7 +226,7 @@ class RemoteGrid(NumberedGrid):
                 self._submit(*self._jobs.pop(job), job)
             elif (message := next(free, None)) is not None:
                 self._waiting.remove(message)
-                self._submit(message, self._context(message))
+                self._submit(message, self.new_context(message))
             else:
                 break
         return len(self._replies) > before
@@ -251,8 +258,3 @@ class RemoteGrid(NumberedGrid):
         if after is not None:
             self._states.commit(context, settings_in(message.content), after)
         return Message(to_record_dict(records), reply_to=message)
-
-    def _context(self, message: Message) -> Context:
-        number = message.metadata.dst_node_id
-        node: Any = {PARTITION_ID: number - 1, "num-partitions": len(self._ids)}
-        return Context(RUN, number, node, RecordDict(), {})

@@ -18,7 +18,7 @@ from torch import Tensor
 from compressors import State
 from fedsim.engines import cluster
 from fedsim.engines.local import reason_of
-from fedsim.engines.remote import AppOf, Job, RemoteAnswer, RemoteClients, RemoteGrid, States
+from fedsim.engines.remote import AppOf, ClientStates, Job, RemoteAnswer, RemoteClients, RemoteGrid
 from fedsim.ground.errors import RunFailed, UsageError
 
 AGAIN = 3  # how often a message is sent again whose worker was lost; then the run ends
@@ -250,7 +250,12 @@ def count_places(gpus: float) -> int:
 
 @contextmanager
 def on_ray(
-    app_of: AppOf, clients: int, states: States, workers: int, address: str | None, gpus: float
+    app_of: AppOf,
+    clients: int,
+    states: ClientStates,
+    workers: int,
+    address: str | None,
+    gpus: float,
 ) -> Iterator[RemoteGrid]:
     """A grid on a cluster of its own, or on that at ``address``, all of whose cores serve clients.
 

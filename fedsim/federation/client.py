@@ -21,8 +21,9 @@ from compressors.usercode import user_code
 from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
+from fedsim.engines.remote import ClientStates
 from fedsim.federation import orders
-from fedsim.federation.client_memory import ClientStates, pack_memory, unpack_memory
+from fedsim.federation.client_memory import pack_memory, unpack_memory
 from fedsim.federation.device import enough
 from fedsim.federation.failures import suspect
 from fedsim.federation.orders import ORDERED_FRACTION

@@ -64,27 +64,6 @@ class Memories(Protocol):
         ...
 
 
-class ClientStates(Protocol):
-    """Loads and commits the memory of the client that a context belongs to."""
-
-    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
-        """The memory with which a client answers a message; empty before the first round.
-
-        Args:
-            context: the client's.
-            settings: the message's settings.
-        """
-        ...
-
-    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
-        """Replaces the memory."""
-        ...
-
-    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
-        """The run is done: its memory is not wanted any more."""
-        ...
-
-
 class InProcess:
     """Memory in this process: for the local engine, which can checkpoint it.
 
@@ -92,10 +71,6 @@ class InProcess:
     ``ram_bytes``. Beyond that those that were used least recently go from the GPU to RAM, and from
     RAM to a file of slots, from where their clients load them again. Where a memory lies changes no
     bit of it.
-
-    Args:
-        ram_bytes: bytes of RAM.
-        card: bytes of a GPU.
     """
 
     is_local = True
@@ -220,14 +195,8 @@ def _first(states: Iterable[int], client: int) -> int | None:
 class MemorySnapshot(Mapping[int, State]):
     """Memories by client at one moment, some as values and some in slots, read when asked for.
 
-    Args:
-        places: by client.
-        file: of the slots.
-        mark: of the file at that moment.
-        states: whose they are; None: all are in slots.
-
-    Attributes:
-        older: slots of the file that an older checkpoint names.
+    ``mark``: of the file at that moment; ``states``: whose they are, None: all are in slots;
+    ``older``: slots of the file that an older checkpoint names.
     """
 
     def __init__(
@@ -266,24 +235,14 @@ class MemorySnapshot(Mapping[int, State]):
 
 
 def size(place: State | Slot) -> int:
-    """Bytes of a memory's tensors, or of the slot that it lies in.
-
-    Example:
-        >>> size({"w": torch.ones(2)})
-        8
-    """
+    """Bytes of a memory's tensors, or of the slot that it lies in."""
     if isinstance(place, Slot):
         return place.length
     return sum([x.nbytes for x in place.values()])
 
 
 def on_card(state: State) -> int:
-    """Bytes of a memory that lie on a GPU.
-
-    Example:
-        >>> on_card({"w": torch.ones(2)})
-        0
-    """
+    """Bytes of a memory that lie on a GPU."""
     return size({name: x for name, x in state.items() if x.device.type != "cpu"})
 
 
@@ -297,11 +256,9 @@ def in_ram(state: State) -> State:
 
 
 def read_snapshot(file: Path, table: Tensor) -> MemorySnapshot:
-    """The memories that a checkpoint names; ``DamagedFile`` where one is not what was written.
+    """The memories that a checkpoint names, as ``MemorySnapshot.table`` made its ``table``.
 
-    Args:
-        file: of slots.
-        table: as ``MemorySnapshot.table`` made it.
+    Raises ``DamagedFile`` where one is not what was written.
     """
     slots = {client: Slot(*place) for client, *place in table.tolist()}
     snapshot = MemorySnapshot({**slots}, SlotFile(file))
@@ -376,12 +333,7 @@ def pack_memory(state: State, memory_as: str, seed: int = 0) -> State:
 
 
 def unpack_memory(state: State, memory_as: str) -> State:
-    """A memory that ``pack_memory`` made, as clients take it.
-
-    Example:
-        >>> unpack_memory(pack_memory({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
-        {'uplink/residual/w': tensor([0.5000])}
-    """
+    """A memory that ``pack_memory`` made, as clients take it."""
     if memory_as == NEAREST:
         return {n: x.float() if x.dtype == torch.bfloat16 else x for n, x in state.items()}
     if _PAYLOAD not in state:
@@ -393,12 +345,7 @@ def unpack_memory(state: State, memory_as: str) -> State:
 
 
 def check_packing(state: State, memory_as: str) -> None:
-    """Refuses a method with which memory grows, or squares by which optimizers divide become 0.
-
-    Args:
-        state: what a client keeps.
-        memory_as: as ``pack_memory`` takes it.
-    """
+    """Refuses a method with which memory grows, or squares by which optimizers divide become 0."""
     if memory_as in (EXACT, NEAREST):
         return
     fewer = {n: x for n, x in state.items() if _fits(n, x)}

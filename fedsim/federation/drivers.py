@@ -9,9 +9,9 @@ from flwr.app import Context, Message
 from compressors.message import Upload, compress_all
 from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
+from fedsim.engines.remote import ClientStates
 from fedsim.federation.branches import Result, branches_of
 from fedsim.federation.client import Masked, Masking, Request, Serving, client_of, mask_all, serve
-from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.device import enough
 from fedsim.federation.trial import width_of
 from fedsim.settings.config import RunConfig

@@ -13,10 +13,6 @@ def free_ports(count: int) -> list[int]:
     """So many different ports on which nothing listens.
 
     Another program may take one before it is used: what then binds it fails and says so.
-
-    Example:
-        >>> len(set(free_ports(3)))
-        3
     """
     with ExitStack() as bound:  # all are bound until the last is: no port comes twice
         sockets = [bound.enter_context(socket.socket()) for _ in range(count)]

@@ -15,7 +15,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError
 
 from fedsim import RunFailed, UsageError, run
 from fedsim.engines import cluster, workers
-from fedsim.engines.remote import Job, States
+from fedsim.engines.remote import ClientStates, Job
 from fedsim.engines.workers import AGAIN, JOBS_PER_WORKER, Worker, Workers, count_places
 from tests.support.runs import small
 
@@ -83,7 +83,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     return made
 
 
-def app_of(states: States) -> ClientApp:
+def app_of(states: ClientStates) -> ClientApp:
     return ClientApp()
 
 
@@ -202,7 +202,7 @@ def test_an_app_that_cannot_be_unpacked_fails_its_clients(
 def test_a_worker_unpacks_the_app_once(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[Any]()
 
-    def made(states: States) -> ClientApp:
+    def made(states: ClientStates) -> ClientApp:
         app = ClientApp()
 
         @app.train()
@@ -291,7 +291,7 @@ def test_ray_joins_the_address_that_answered(monkeypatch: pytest.MonkeyPatch) ->
             assert joined.pop() == address
 
 
-def hanging(states: States) -> ClientApp:
+def hanging(states: ClientStates) -> ClientApp:
     from threading import Event
 
     app = ClientApp()

@@ -9,7 +9,7 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.remote import Job, RemoteAnswer, RemoteClients, RemoteGrid, States
+from fedsim.engines.remote import ClientStates, Job, RemoteAnswer, RemoteClients, RemoteGrid
 from fedsim.engines.workers import JOBS_PER_WORKER
 from fedsim.federation.client_memory import InProcess
 from strategies.channel.nodes import PARTITION_ID
@@ -18,7 +18,7 @@ from strategies.channel.payload import KEY
 LONG = 600.0
 
 
-def app_of(states: States) -> ClientApp:
+def app_of(states: ClientStates) -> ClientApp:
     """Clients that count their messages, in memory, and fail where the message says so."""
     app = ClientApp()
 
