@@ -64,10 +64,6 @@ class Batches:
         seed: the order of epoch e follows from (seed, client, e).
         client: the number of the client.
         device: where the indices are wanted; an epoch's go there at once, and nothing waits.
-
-    Example:
-        >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape
-        torch.Size([5])
     """
 
     def __init__(

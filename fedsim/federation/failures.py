@@ -98,11 +98,6 @@ def suspect(method: Compressor) -> str | None:
 
     A memory is bounded if theory has a rule for the method inside it: ``check_growth`` has then
     accepted it. A part of the user's own has no rule.
-
-    Example:
-        >>> from compressors import parse
-        >>> suspect(parse("sbc(0.01)")) is None
-        True
     """
     for part in parts_of(method):
         if isinstance(part, ErrorFeedback) and bound(part.inner, 64).kind == "unknown":

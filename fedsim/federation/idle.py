@@ -18,12 +18,8 @@ from strategies.channel.nodes import Without
 class Changes:
     """Which clients are there by the clock, kept as they come and go; it never goes back.
 
-    Args:
-        rates: 1 or 0 over time, by client, of at least one.
-        now: where it begins, in seconds.
-
-    Attributes:
-        present: whether each client is there, shape (clients,).
+    ``rates``: 1 or 0 over time, by client, of at least one; ``present``: whether each client is
+    there, shape (clients,).
 
     Example:
         >>> from fedsim.network.availability import slot_rates
@@ -60,18 +56,8 @@ class Changes:
 class IdleClients:
     """The clients that are not at work and have energy left, and which of them are there.
 
-    Args:
-        clients: how many the federation has.
-        presence: who is there when; None: all.
-        busy: the clients that are at work, or have no energy left.
-
-    Attributes:
-        free: the idle clients, away or not.
-
-    Example:
-        >>> idle = IdleClients(3, None, [1])
-        >>> idle.add(1), idle.remove(0), [*idle.free]
-        (None, None, [1, 2])
+    ``presence``: who is there when; None: all. ``busy``: the clients that are at work, or have no
+    energy left. ``free``: the idle clients, away or not.
     """
 
     def __init__(self, clients: int, presence: Presence | None, busy: Collection[int] = ()) -> None:
@@ -98,16 +84,10 @@ class IdleClients:
 
         Clients are looked at in an order of ``turn`` until one is there and idle. Where the clock
         does not matter, those who are there are drawn by row; again where nobody is and no client
-        is at work.
+        is at work (``busy``). ``row``: the number of the row that is being filled; ``turn``: how
+        many clients were asked until now, and one.
 
-        Args:
-            now: the time.
-            row: the number of the row that is being filled.
-            turn: how many clients were asked until now, and one.
-            busy: whether a client is at work.
-
-        Returns:
-            Now and the client; or the moment of the next change (inf: none is known) and None.
+        Returns now and the client; or the moment of the next change (inf: none is known) and None.
         """
         presence = self.presence
         assert presence is not None

@@ -5,7 +5,6 @@ For a controller: its observations, and the orders that follow from its actions.
 
 import copy
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -43,13 +42,8 @@ def client_steps(
     """The local iterations of a round by client, of epochs or seconds; None: all do the round's n.
 
     Of E epochs they are E times the whole batches of a client's samples; of seconds, as many as fit
-    into them, one at least.
-
-    Args:
-        plan: of the run.
-        shards: every client's samples.
-        network: the run's, with the FLOPs of an iteration where it goes by them.
-        seed: of the run.
+    into them, one at least. ``network``: the run's, with the FLOPs of an iteration where it goes by
+    them.
     """
     epochs, size, seconds = plan.temporal, plan.batch_size, plan.local_seconds
     if plan.local_epochs is not None:
@@ -77,18 +71,7 @@ class Facts:
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Individual(Fixed):
-    """n, or n and p, of each client: ``work_of`` returns what a client of the round does."""
-
-    @abstractmethod
-    def book(self, clients: Sequence[ClientRecord], works: Sequence[Work | None]) -> RoundOrders:
-        """The columns of a round's record on its clients' work; sets those of their records.
-
-        ``works``: of each client; None: it was neither asked nor its update used.
-        """
-
-
-class Epochs(Individual):
+class Epochs(Fixed):
     """E epochs of each client's own samples, or so many seconds: n is another for each client.
 
     Messages have n in a setting that they have in every run, so nothing is charged for it.
@@ -121,7 +104,7 @@ class Epochs(Individual):
         return RoundOrders(used_iterations=_used_iterations(clients))
 
 
-class Controlled(Individual):
+class Controlled(Fixed):
     """A run's controller at work; the ``ordering`` of the run's strategy.
 
     Args:

@@ -7,7 +7,7 @@ far, as n. Everything else the client knows from the run's settings.
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from compressors import Compressor, ErrorFeedback, Raw, State, Tensors
 from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
 from fedsim.ground.errors import RunFailed
+from fedsim.ground.records import ClientRecord, RoundOrders
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
@@ -61,12 +62,9 @@ class Fixed:
         self.work: dict[int, Work] = {}  # by client: what was ordered last
 
     def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
-        """Begins a round; returns what every message of it says.
+        """Begins a round, or a row of a server that does not wait; returns what messages of it say.
 
-        Args:
-            round_number: of the round, or of the row of a server that does not wait.
-            now: the simulated time.
-            done: the run's iterations so far.
+        ``now``: the simulated time; ``done``: the run's iterations so far.
         """
         self.steps = self.plan.local_iterations(round_number)
         return ConfigRecord({ITERATIONS: self.steps})
@@ -86,6 +84,16 @@ class Fixed:
     def close(self, number: int, works: Collection[Work]) -> None:
         """Ends a row of an asynchronous server, whose updates had these works."""
         self.steps = self.plan.local_iterations(number)
+
+    def book(
+        self, clients: Sequence[ClientRecord], works: Sequence[Work | None]
+    ) -> RoundOrders | None:
+        """The columns of a round's record on its clients' work; sets those of their records.
+
+        None where all did n. ``works``: of each client; None: it was neither asked nor its update
+        used.
+        """
+        return None
 
 
 def work_of(config: RunConfig, plan: Plan, settings: Settings) -> Work:

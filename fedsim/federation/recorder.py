@@ -42,11 +42,8 @@ class StepRecorder:
     ) -> ClientStep:
         """The step of all clients, recorded and not carried out; a call repeats it.
 
-        Args:
-            works: a step of each client. ``run`` has carried out such a step before.
-            generators: from which the steps draw; a repeated step goes on from their states then.
-
-        Raises ``NotRecorded``.
+        ``run`` has carried out such a step of each before. ``generators``: from which the steps
+        draw; a repeated step goes on from their states then. Raises ``NotRecorded``.
         """
         return partial(self.run, works)
 

@@ -18,7 +18,6 @@ from fedsim.federation import inflight, ledger
 from fedsim.federation.evaluation import local_loss
 from fedsim.federation.failures import LATE
 from fedsim.federation.inflight import InFlight, bits_back, bits_down, drop_error
-from fedsim.federation.local_steps import Individual
 from fedsim.federation.sampling import NUMBER_BITS
 from fedsim.federation.schedule import Schedule
 from fedsim.federation.updates import RoundUpdates, Update
@@ -312,13 +311,10 @@ class Rounds(Schedule):
         NaN are the parts of a client that was not asked.
         """
         traffic, now, updates = self.traffic, self.agenda.now, dict[int, Update]()
-        messages = (traffic.downlinks, traffic.uplinks, traffic.refused, traffic.failures)
-        individual = isinstance(self.work, Individual)
-        reasons_of = {*traffic.refused, *traffic.failures}
-        for client in sorted(
-            {*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits}
-        ):
-            work, parts, seconds, timing = None, [math.nan] * len(PARTS), None, ClientTiming()
+        cohort = {*traffic.downlinks, *traffic.uplinks, *traffic.refused, *traffic.failures}
+        for client in sorted(cohort | {*traffic.failed_bits}):
+            work = self.work.work_of(client) if client in cohort else None
+            parts, seconds, timing = [math.nan] * len(PARTS), None, ClientTiming()
             if (exchange := self.works.get(client)) is not None:
                 parts = exchange.parts(self.start, now).tolist()
                 seconds = exchange.ended_at - exchange.sent_at if exchange.over else None
@@ -327,8 +323,6 @@ class Rounds(Schedule):
                 timing.late = int(up is not None and up.earlier_round > 0)
             if self.timed:
                 timing.parts = TimeParts(*parts)
-            if individual and any(client in x for x in messages):
-                work = self.work.work_of(client)
             joules = self.joules.get(client, 0.0)
             updates[client] = Update(client, work, parts, seconds, timing, joules)
         row = RoundUpdates(traffic, updates, sum(self.joules.values()))

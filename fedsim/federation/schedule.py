@@ -64,13 +64,9 @@ class Schedule(ABC):
 
     @abstractmethod
     def collect(self, number: int, done: int) -> RoundUpdates:
-        """Asks clients and moves the model, until there is a row.
+        """Asks clients and moves the model, until there is a row: ``number``, from 1.
 
-        Args:
-            number: of the row, from 1.
-            done: the run's local iterations so far.
-
-        Raises ``TooFewReplies``.
+        ``done``: the run's local iterations so far. Raises ``TooFewReplies``.
         """
 
     @abstractmethod

@@ -26,7 +26,7 @@ from fedsim.federation.concurrent import Concurrent
 from fedsim.federation.evaluation import evaluate, evaluate_each
 from fedsim.federation.failures import suspect
 from fedsim.federation.flops import count_flops
-from fedsim.federation.local_steps import Controlled, Epochs, Individual, client_steps
+from fedsim.federation.local_steps import Controlled, Epochs, client_steps
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.orders import Fixed
 from fedsim.federation.rounds import Rounds
@@ -309,9 +309,7 @@ class Server:
             )
             for key, update in updates.items()
         ]
-        orders = None
-        if isinstance(self.work, Individual):
-            orders = self.work.book(records, [update.work for update in updates.values()])
+        orders = self.work.book(records, [update.work for update in updates.values()])
         rows = [*map(row_of, records)]
         if self.plan.by_client and orders is not None:  # clients do unlike numbers of them
             used = self.recorder.used_iterations + orders.used_iterations

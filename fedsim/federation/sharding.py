@@ -29,7 +29,7 @@ class ConcurrentShards(Concurrent):
             "part asked": self.send_part,
             "pushed": self.pushed,
             "passed": self.passed,
-            "came": self.part_came,
+            "came": lambda client: self.agenda.after(0.0, "pulled", client),
             "pulled": self.pulled,
             "all": self.compute,
         }
@@ -108,10 +108,6 @@ class ConcurrentShards(Concurrent):
         traffic = self.strategy.ends[place].traffic
         bits = bits_down(traffic, client, self.framing)
         self._travel(bits, place, client, ("came", client))
-
-    def part_came(self, client: int) -> None:
-        """A part has come."""
-        self.agenda.after(0.0, "pulled", client)
 
     def pulled(self, client: int) -> None:
         """A part has come: with the last one the worker goes on."""

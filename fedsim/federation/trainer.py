@@ -59,12 +59,7 @@ def build_model(
 
 
 def start_of(config: RunConfig) -> dict[str, str]:
-    """Digests of what a run begins with: of its weights. They change with torch.
-
-    Example:
-        >>> start_of(RunConfig(seed=1)) == start_of(RunConfig(seed=2))
-        False
-    """
+    """Digests of what a run begins with: of its weights. They change with torch."""
     task, source = config.plan.task, config.machine.source
     content = task_content(task, *source)
     return {"weights": weights_of(task, config.seed, config.weights, source, content)}
@@ -444,11 +439,7 @@ def settings_used(config: RunConfig, parameters: Iterable[Parameter]) -> dict[st
 
     `lr`, `momentum` and `weight_decay` are the optimizer's, a list where its groups of parameters
     differ; None: it has none. `lr_steps` are the task's: from which iteration the rate is times
-    which factor.
-
-    Args:
-        config: the run.
-        parameters: the model's; the task makes its optimizer of them.
+    which factor. ``parameters``: the model's; the task makes its optimizer of them.
 
     Example:
         >>> import torch

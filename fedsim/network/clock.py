@@ -8,6 +8,7 @@ the messages on shared links and the exchanges.
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -51,11 +52,7 @@ class Exchange:
         return self.ended_at < math.inf
 
     def parts(self, start: float, end: float) -> np.ndarray:
-        """Seconds of a part of the clock: download, compute, upload, waiting; they sum to it.
-
-        Args:
-            start: where it begins.
-            end: where it ends.
+        """Seconds from start to end: download, compute, upload, waiting; they sum to it.
 
         Example:
             >>> exchange = Exchange(0, 1, sent_at=0, received_at=1, trained_at=4, ended_at=9)
@@ -72,11 +69,7 @@ E = TypeVar("E", bound=Exchange)
 
 
 class Clock(Generic[E]):
-    """Simulated time of one run, and what is under way.
-
-    Args:
-        links: of all clients.
-        now: where it begins, in seconds.
+    """Simulated time of one run, in seconds, and what is under way.
 
     Attributes:
         trained: called with an exchange whose client has trained; what the reply is becomes known
@@ -114,11 +107,11 @@ class Clock(Generic[E]):
         self.handlers: dict[str, Callable[..., E | None]] = {
             **self.flows.handlers,
             "relayed": self._relayed,
-            "downloaded": self._downloaded,
+            "downloaded": partial(self._delayed, "received"),
             "received": self._received,
             "trained": self._trained,
             "answered": self._answered,
-            "uploaded": self._uploaded,
+            "uploaded": partial(self._delayed, "arrived"),
             "arrived": self._arrived,
         }
 
@@ -219,15 +212,12 @@ class Clock(Generic[E]):
         exchange = self.exchanges.get(client)
         return exchange if exchange is not None and exchange.number == number else None
 
-    def _delayed(self, client: int, number: int, then: str) -> None:
+    def _delayed(self, then: str, client: int, number: int) -> None:
         self.agenda.after(float(self.links.latency[client]), then, client, number)
 
     def _relayed(self, client: int, number: int) -> None:
         if (exchange := self._of(client, number)) is not None:
             self.transfer("down", exchange, exchange.down_bits, "downloaded")
-
-    def _downloaded(self, client: int, number: int) -> None:
-        self._delayed(client, number, "received")
 
     def _received(self, client: int, number: int) -> E | None:
         if (exchange := self._of(client, number)) is None:
@@ -255,9 +245,6 @@ class Clock(Generic[E]):
     def _answered(self, client: int, number: int) -> None:
         exchange = self.exchanges[client]
         self.transfer("up", exchange, exchange.up_bits, "uploaded")
-
-    def _uploaded(self, client: int, number: int) -> None:
-        self._delayed(client, number, "arrived")
 
     def _arrived(self, client: int, number: int) -> E | None:
         exchange = self._of(client, number)

@@ -101,16 +101,7 @@ class Rate:
 
 
 class ConstantRates(Computed[Rate]):
-    """The rates of links that never change, one per client: an array, however many clients.
-
-    Args:
-        values: bits per second, shape (clients,).
-
-    Example:
-        >>> rates = ConstantRates(np.array([1e6, 2e6]))
-        >>> len(rates), rates[1].at(60.0)
-        (2, 2000000.0)
-    """
+    """The rates of links that never change, in bits per second: an array, one per client."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(len(values), lambda client: Rate.constant(float(values[client])))

@@ -75,10 +75,6 @@ class NetworkSpec:
         energy_by_flops: see `energy_compute`.
         battery: joules after which a client takes part no more.
         name: what was typed.
-
-    Example:
-        >>> parse("4g, compute=10ms").compute.first
-        0.01
     """
 
     up: Varying = _NO_LIMIT
@@ -131,12 +127,8 @@ class NetworkSpec:
     def links(self, clients: int, seed: int, measured: float) -> Links:
         """Every client's link; the same seed gives the same links.
 
-        Args:
-            clients: how many the federation has.
-            seed: of the run.
-            measured: seconds per local iteration in the run, for `compute=measured`.
-
-        Where `lacks_flops` is true, `compute` is not a number.
+        ``measured``: seconds per local iteration in the run, for `compute=measured`. Where
+        `lacks_flops` is true, `compute` is not a number.
         """
 
         def draw(name: str) -> np.ndarray:
@@ -157,10 +149,6 @@ class NetworkSpec:
 
     def energy(self, clients: int, seed: int) -> EnergyRates:
         """What every client spends, and its battery; the same seed gives the same.
-
-        Args:
-            clients: how many the federation has.
-            seed: of the run.
 
         Example:
             >>> network = parse("compute=4GFLOP/s, flops=2GFLOP, energy_compute=6W, battery=1kJ")
@@ -358,10 +346,6 @@ def without_file(text: str, name: str = "--network") -> str:
 
     Raises:
         UsageError: the file cannot be read, or says what no network has.
-
-    Example:
-        >>> without_file("4g, compute=10ms")
-        '4g, compute=10ms'
     """
     if not text.strip().endswith(".toml"):
         return text.strip()
