@@ -7,11 +7,7 @@ _T = TypeVar("_T")
 
 
 class Computed(Sequence[_T]):
-    """A sequence that has no value in memory.
-
-    Args:
-        count: its length.
-        value: the value at a place from 0.
+    """A sequence of ``count`` values, none of which is in memory; ``value``: at a place from 0.
 
     Example:
         >>> squares = Computed(1_000_000, lambda place: place**2)

@@ -18,15 +18,9 @@ def csv_rows(text: str) -> list[CsvRow]:
 def csv_differences(
     name: str, rows: Sequence[CsvRow], expected: Mapping[str, CsvRow]
 ) -> Generator[str, None, dict[str, CsvRow]]:
-    """Where rows of the table ``name`` differ from those of the runs.
+    """Where ``rows`` of the table ``name``, in any order, differ from those of the runs.
 
-    Args:
-        name: of the table.
-        rows: as it has them, in any order.
-        expected: each run's, by its name.
-
-    Returns:
-        The runs without a row; empty where a row is of no run.
+    Returns the runs without a row; empty where a row is of no run.
     """
     left = dict(expected)
     for number, row in enumerate(rows, 1):

@@ -168,11 +168,8 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
 
     A label is the name that the run was given, else the method as it was typed.
     Raw sending without a name is `dense` where others are compared with it, else `raw`. The
-    settings in which runs differ follow: `sbc (lr = 0.05)`.
-
-    Args:
-        runs: a row per run; columns of `summary.csv` and, where settings differ, `variant`.
-        methods: of each run, in the order of the rows.
+    settings in which runs differ follow: `sbc (lr = 0.05)`. `runs` has columns of `summary.csv`
+    and, where settings differ, `variant`; `methods` are in the order of its rows.
 
     Example:
         >>> rows = [("per_tensor(dither(1))", 1.0, 10), ("raw", 1.0, 1)]

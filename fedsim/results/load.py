@@ -173,11 +173,8 @@ def join_runs(
 ) -> Results:
     """The results of runs that are in no folder, in their order.
 
-    Args:
-        cells: what each run's `summary.json` has, by the run's name.
-        configs: the settings that each was given.
-        rounds, layers: the tables of each run.
-        varied: in which settings each differs from others, in words; ``differences``: by setting.
+    ``cells``: what each run's `summary.json` has, by the run's name; ``varied``: in which settings
+    each differs from others, in words; ``differences``: by setting.
     """
     runs = schema.frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):

@@ -59,12 +59,7 @@ class Archive:
 
 
 class Outbox:
-    """A folder whose files are sent home as they come.
-
-    Args:
-        folder: here.
-        home: the folder on the machine that keeps the results, which has the same files so far.
-    """
+    """A folder whose files are sent home as they come; ``home`` has the same files so far."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home

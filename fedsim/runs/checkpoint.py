@@ -111,10 +111,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, before: int) -> None:
 def save_end(folder: Path, checkpoint: Checkpoint, tables: Mapping[str, "pd.DataFrame"]) -> None:
     """Writes the memory of a finished run; a small one in one file.
 
-    Args:
-        folder: the run's.
-        checkpoint: after its last round.
-        tables: those whose files the folder has already: one that is the checkpoint's is copied.
+    ``tables``: those whose files the folder has already: one that is the checkpoint's is copied.
     """
     if checkpoint.bytes <= KEPT_BYTES:
         checkpoint = replace(checkpoint, clients=dict(checkpoint.clients))

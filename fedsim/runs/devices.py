@@ -30,13 +30,7 @@ def check_device(name: str) -> None:
 def worker_environment(device: str, number: int) -> dict[str, str]:
     """Variables with which a worker sees its GPU alone: workers take this machine's in turns.
 
-    Args:
-        device: of the run. ``cuda:1`` is one GPU for all workers.
-        number: of the worker, from 0.
-
-    Example:
-        >>> worker_environment("cuda:1", 0)
-        {}
+    ``device`` ``cuda:1`` is one GPU for all workers. ``number``: of the worker, from 0.
     """
     if device != "cuda":
         return {}

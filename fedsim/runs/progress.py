@@ -63,11 +63,7 @@ def reporter_of(
 ) -> Iterator[Reporter | None]:
     """What a function's ``progress`` stands for: itself, nothing, or what can be seen here.
 
-    Args:
-        progress: a function; or True, which is bars on stderr where stderr is a terminal and a
-            line per run in a notebook; or False or None.
-        rounds: run name -> its number of rounds.
-        metric: the name of the metric.
+    True is bars on stderr where stderr is a terminal, and a line per run in a notebook.
     """
     if callable(progress):
         yield progress
@@ -86,12 +82,7 @@ def reporter_of(
 class Tally:
     """How far several runs are, each and together.
 
-    Args:
-        rounds: run name -> its number of rounds.
-        metric: the name of the metric.
-
-    Attributes:
-        scores: the last scores by run, in words.
+    ``rounds``: run name -> its number of rounds; ``scores``: the last scores by run, in words.
 
     Example:
         >>> tally = Tally({"n1": 4, "n2": 4}, "accuracy")
@@ -152,12 +143,7 @@ class Tally:
 
 
 class Lines:
-    """Progress in a notebook: an output that is written anew, with a line per run that goes on.
-
-    Args:
-        rounds: run name -> its number of rounds.
-        metric: the name of the metric.
-    """
+    """Progress in a notebook: an output that is written anew, with a line per run that goes on."""
 
     _SECONDS = 0.2
 
@@ -197,13 +183,7 @@ class Bars:
 
     Each run under way has a bar, and several runs have another one for all. A finished run is a
     line above the bars. Outside of a terminal there are only these lines, and one a minute while
-    no run ends.
-
-    Args:
-        rounds: run name -> its number of rounds.
-        metric: the name of the metric.
-        quiet: show nothing.
-        notes: sentences that are shown when a sweep's runs begin.
+    no run ends. ``notes``: sentences that are shown when a sweep's runs begin.
     """
 
     def __init__(

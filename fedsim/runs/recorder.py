@@ -41,12 +41,7 @@ _PAUSE = 20
 
 
 class Folder:
-    """A run's folder while it is trained: its checkpoints, and messages as they pass.
-
-    Args:
-        path: the folder, which exists.
-        config: the run.
-    """
+    """A run's folder, which exists, while it is trained: checkpoints, and messages as they pass."""
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
@@ -100,12 +95,8 @@ class Folder:
         """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
 
         With them go the replies that ``RecordingGrid`` has seen (``fedsim.runs.replies``).
-
-        Args:
-            number: of the round.
-            traffic: its messages.
-            memory: the run's, for a checkpoint; None: none is wanted, or can be had.
-            always: whether every round has a checkpoint.
+        ``memory``: the run's, for a checkpoint; None: none is wanted, or can be had. ``always``:
+        whether every round has a checkpoint.
         """
         interval, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         pause = max(CHECKPOINT_SECONDS, _PAUSE * self._save_seconds)

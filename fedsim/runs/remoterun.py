@@ -56,9 +56,7 @@ class RemoteRun:
     def carry_out(self, attempt: Attempt, board: Any) -> Archive | None:
         """Runs in the folder itself where this machine sees it; else in another, and returns that.
 
-        Args:
-            attempt: runs in a folder, and leaves there why a run failed.
-            board: of the driver (``fedsim.runs.archive``).
+        ``board``: of the driver (``fedsim.runs.archive``).
         """
         import ray
 
@@ -82,9 +80,7 @@ class RemoteRun:
 class Pins(Callback):
     """Tells whoever started a run of its rounds, and sends checkpoints.
 
-    Args:
-        pin: takes a row, and files for another machine; what it returns, if anything, ends the run.
-        outbox: what has files to send.
+    ``pin`` takes a row, and files for another machine; what it returns, if anything, ends the run.
     """
 
     def __init__(self, pin: Pin, outbox: Outbox | None = None) -> None:

@@ -81,12 +81,7 @@ class Moment:
 
 
 class RecordingGrid(CohortGrid):
-    """A grid that hands on all replies, and records those to messages for training.
-
-    Args:
-        grid: the grid beneath.
-        replies: takes them.
-    """
+    """A grid that hands on all replies, and records those to messages for training."""
 
     def __init__(self, grid: Grid, replies: "ReplyStore") -> None:
         super().__init__(grid, [])
@@ -127,11 +122,7 @@ class RecordingGrid(CohortGrid):
 
 
 class ReplyStore:
-    """What a run's folder keeps of replies, and gives back to a replay.
-
-    Args:
-        folder: the run's.
-    """
+    """What a run's folder keeps of replies, and gives back to a replay."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

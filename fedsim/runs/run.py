@@ -97,8 +97,7 @@ def run(
             something is to be kept.
         RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` has the
             status ``failed`` and ``error.txt`` has the traceback. Or the folder cannot be written
-            any
-            more: the disk is full, or it is gone.
+            any more: the disk is full, or it is gone.
 
     Example:
         >>> result = run(RunConfig(method="sbc(0.05)", temporal=5, iterations=20))
@@ -120,12 +119,7 @@ def run(
 
 
 def engine_of(config: RunConfig, address: str | None = None) -> tuple[Memories, Engine]:
-    """The clients' memory, and the engine of ``config``.
-
-    Args:
-        config: the run.
-        address: of a running Ray cluster, for the engines ``ray`` and ``flower``.
-    """
+    """The clients' memory, and the engine of ``config``; ``address``: of a running Ray cluster."""
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine == "local" or workers != 1):
         what = f"--engine is {engine!r}" if engine == "local" else f"--workers is {workers}"
@@ -135,36 +129,26 @@ def engine_of(config: RunConfig, address: str | None = None) -> tuple[Memories, 
         )
     if engine != "local":
         check_extra("ray", f"--engine {engine}")
-    if engine == "ray":
-        return on_actors(config, address)
+    gpus, clients = devices.gpus_per_client(config), config.plan.clients
     if engine == "flower":
-        sent, clients, memories = SentConfig(config), config.plan.clients, Carried()
+        sent, memories = SentConfig(config), Carried()
         app = make_client_app(lambda _: sent.config, AtNode())
-        gpus = devices.gpus_per_client(config)
         return memories, lambda main: flower.simulate(
             main, app, clients, workers, memories, address, gpus
         )
-    states = storage.states_of(config)
+    states = storage.states_of(config)  # with ray they travel with messages
 
-    def in_process(main: Callable[[Grid], None]) -> None:
-        with closing(grid_of(config, states)) as grid:
-            main(grid)
-
-    return states, in_process
-
-
-def on_actors(config: RunConfig, address: str | None) -> tuple[Memories, Engine]:
-    """The same for the engine ``ray``: the clients' memory is here, and travels with messages."""
-    states, clients = storage.states_of(config), config.plan.clients
-    gpus, workers = devices.gpus_per_client(config), config.machine.workers
-
-    def on_ray(main: Callable[[Grid], None]) -> None:
+    def on_actors(main: Callable[[Grid], None]) -> None:
         from fedsim.engines import workers as actors  # importing Ray takes a second
 
         with actors.on_ray(app_of(config), clients, states, workers, address, gpus) as grid:
             main(grid)
 
-    return states, on_ray
+    def in_process(main: Callable[[Grid], None]) -> None:
+        with closing(grid_of(config, states)) as grid:
+            main(grid)
+
+    return states, on_actors if engine == "ray" else in_process
 
 
 def app_of(config: RunConfig) -> AppOf:
@@ -174,12 +158,7 @@ def app_of(config: RunConfig) -> AppOf:
 
 
 def grid_of(config: RunConfig, states: InProcess) -> LocalGrid | RemoteGrid:
-    """The grid of a run: its clients train in this process, or in as many as it has workers.
-
-    Args:
-        config: the run.
-        states: its clients' memory.
-    """
+    """The grid of a run: its clients train in this process, or in as many as it has workers."""
     clients = config.plan.clients
     workers = min(config.machine.workers, clients)  # a client has one message at a time
     if workers > 1:
@@ -380,14 +359,7 @@ def summary_of(
     server: Server,
     tables: Mapping[str, "pd.DataFrame"],
 ) -> dict[str, Any]:
-    """The summary of a run that is done.
-
-    Args:
-        description: what was known before its first round.
-        records: the rows of the run.
-        server: as the run has left it.
-        tables: ``records.frames()``.
-    """
+    """The summary of a run that is done; ``tables``: ``records.frames()``."""
     channel = server.strategy.end
     entries = sum(x.numel() for x in server.initial.values())
     controlled = records.config.controller is not None

@@ -102,14 +102,9 @@ def recorded(
 ) -> dict[str, Any]:
     """What a run writes down of its method, so that nobody has to read its text again.
 
-    Args:
-        method: as typed.
-        expansion: the text of the compressor, which ``printed`` has made.
-        gradient: the fraction of entries sent.
-
-    Returns:
-        ``form``, the method as typed, or the name of the published method whose compressor was
-        given; ``whole``, the text of its compressor at p = 1, empty where it takes no fraction.
+    ``expansion``: the text of the compressor, which ``printed`` has made. Returns ``form``, the
+    method as typed, or the name of the published method whose compressor was given; ``whole``, the
+    text of its compressor at p = 1, empty where it takes no fraction.
     """
     form = method.strip()
     for row in CATALOGUE.values() if form == expansion else ():  # at p = 1, one without a fraction

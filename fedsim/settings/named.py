@@ -95,6 +95,13 @@ class Naming:
         except (TypeError, ValueError) as error:
             raise UsageError(f"{self.flag} is {typed!r}: {error}{comma(typed)}") from error
 
+    def text_of(self, instance: Any, table: Mapping[str, Listed], allowed: str) -> str:
+        """The text by which ``listed`` finds a value again; ``allowed``: what else to give."""
+        name = next((n for n, row in table.items() if row.cls is type(instance)), None)
+        if name is None or not is_dataclass(instance):
+            raise UsageError(f"{self.flag} is {instance!r}: give {allowed}")
+        return named_text(name, instance)
+
     def check_hashable(self, instance: Any, shown: str) -> None:
         """Refuses a user's own value that cannot be a part of frozen settings."""
         try:

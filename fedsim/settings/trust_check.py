@@ -25,9 +25,6 @@ def check_trust(values: Mapping[str, Any], file: Path | str, trusted: Iterable[s
             or a folder of files.
 
     Raises ``PlacedError``, which names the file, the setting and the flag.
-
-    Example:
-        >>> check_trust({"task": "mine.py:TASK"}, "run.toml", ["mine.py:TASK"])
     """
     named = {place: setting for setting, place in named_texts(values) if ":" in place}
     allowed = origins(trusted) if named else set()

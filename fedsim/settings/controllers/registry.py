@@ -1,11 +1,11 @@
 """The controllers by the names that users type; from the text of one to it, and back."""
 
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fedsim.ground.errors import UsageError
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS, Controller
-from fedsim.settings.named import Listed, Naming, named_text
+from fedsim.settings.named import Listed, Naming
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,7 @@ _OURS = dict(CONTROLLERS)
 
 
 def own_controllers() -> dict[str, ListedController]:
-    """The entries that the user added or replaced.
-
-    Example:
-        >>> own_controllers()
-        {}
-    """
+    """The entries that the user added or replaced."""
     return {name: row for name, row in CONTROLLERS.items() if _OURS.get(name) is not row}
 
 
@@ -99,15 +94,6 @@ def controller_text(controller: Any) -> str:
     """The text of a controller: ``parse_controller`` of it gives an equal one.
 
     Raises ``UsageError`` where its class is in no row of ``CONTROLLERS``.
-
-    Example:
-        >>> controller_text(parse_controller("warmup(20)"))
-        'warmup(20)'
     """
-    name = next((n for n, row in CONTROLLERS.items() if row.cls is type(controller)), None)
-    if name is None or not is_dataclass(controller):
-        raise UsageError(
-            f"--controller is {controller!r}: give a frozen dataclass whose class is in "
-            "CONTROLLERS (fedsim.settings.controllers)"
-        )
-    return named_text(name, controller)
+    allowed = "a frozen dataclass whose class is in CONTROLLERS (fedsim.settings.controllers)"
+    return _NAMING.text_of(controller, CONTROLLERS, allowed)

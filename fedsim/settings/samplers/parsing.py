@@ -1,7 +1,7 @@
 """From the text of a sampler to the sampler, and back."""
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.named import Naming, named_text
+from fedsim.settings.named import Naming
 from fedsim.settings.samplers.base import SAMPLER_NEEDS, Sampler
 from fedsim.settings.samplers.registry import SAMPLERS
 
@@ -53,15 +53,6 @@ def sampler_text(sampler: Sampler) -> str:
     """The text of one of fedsim's samplers: ``sampler_of`` of it gives an equal one.
 
     Raises ``UsageError`` where its class is in no row of ``SAMPLERS``.
-
-    Example:
-        >>> sampler_text(sampler_of("weighted(samples)"))
-        'weighted(samples)'
     """
-    name = next((n for n, row in SAMPLERS.items() if row.cls is type(sampler)), None)
-    if name is None:
-        raise UsageError(
-            f"{FLAG} is {sampler!r}: give a sampler of your own as FILE.py:NAME, so that other "
-            "processes find it"
-        )
-    return named_text(name, sampler)
+    allowed = "a sampler of your own as FILE.py:NAME, so that other processes find it"
+    return _NAMING.text_of(sampler, SAMPLERS, allowed)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import build_model
-from fedsim.runs.run import on_actors
+from fedsim.runs.run import engine_of
 from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
 from tests.support.runs import assert_same, model, parts, rounds, small
@@ -172,11 +172,11 @@ def test_actors_have_the_app_and_the_memories_of_all_clients(
         yield "grid"
 
     monkeypatch.setattr("fedsim.engines.workers.on_ray", on_ray)
-    memories, engine = on_actors(small(engine="ray", workers=2), "address")
+    memories, engine = engine_of(small(engine="ray", workers=2))
     engine(grids.append)
     ((app_of, *others, _),) = asked
     assert grids == ["grid"] and callable(app_of)
-    assert others == [4, memories, 2, "address"]
+    assert others == [4, memories, 2, None]
 
 
 def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:
