@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
@@ -39,7 +39,19 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(folders)}},
     }
     with _answer_kept():
-        _init(cores, address, flag, quiet)
+        if address is None:  # "local": a new cluster, even if this machine runs others
+            new: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, **_folders()}
+            ray.init(address="local", **new, **quiet)
+            return
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        try:
+            if host and port.isdigit():  # where nothing listens Ray itself would try for minutes
+                socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
+            ray.init(address=address, **quiet)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UsageError(
+                f"--ray-address is {address!r}: no Ray cluster there ({error})"
+            ) from error
 
 
 @contextmanager
@@ -51,23 +63,6 @@ def _answer_kept() -> Iterator[None]:
     finally:
         if callable(before) and current_thread() is main_thread():
             signal.signal(signal.SIGTERM, before)
-
-
-def _init(cores: int, address: str | None, flag: str, quiet: Mapping[str, Any]) -> None:
-    """See ``connect``."""
-    import ray
-
-    if address is None:  # "local": a new cluster, even if this machine runs others
-        folders = _folders()
-        ray.init(address="local", num_cpus=cores, include_dashboard=False, **folders, **quiet)
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if host and port.isdigit():  # where nothing listens Ray itself would try for minutes
-            socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
-        ray.init(address=address, **quiet)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
 
 
 def _folders() -> dict[str, Any]:

@@ -235,7 +235,9 @@ class RemoteGrid(NumberedGrid):
         """Gives a message to a worker; its client has failed where that cannot be sent or read."""
         node = message.metadata.dst_node_id
         try:
-            job = job or Job(self._request(message, context))
+            if job is None:
+                memory = self._states.load(context, settings_in(message.content))
+                job = Job((plain_records(message.content), dict(context.node_config), memory))
             self._workers.submit(job)
         except Exception as error:
             self._at_work.discard(node)
@@ -243,10 +245,6 @@ class RemoteGrid(NumberedGrid):
         else:
             self._jobs[job] = message, context
             self._at_work.add(node)
-
-    def _request(self, message: Message, context: Context) -> RemoteRequest:
-        memory = self._states.load(context, settings_in(message.content))
-        return plain_records(message.content), dict(context.node_config), memory
 
     def _reply(self, answer: RemoteAnswer, message: Message, context: Context) -> Message:
         """The reply that a worker has given; the client's memory is committed."""

@@ -152,8 +152,9 @@ class Controlled(Fixed):
     def evaluates(self, round_number: int) -> bool:
         if self.epochs is not None:
             return super().evaluates(round_number)
-        done = self.facts.iteration
-        return self.plan.evaluates_between(done, done + self.steps)
+        plan, before = self.plan, self.facts.iteration
+        after, interval = before + self.steps, plan.evaluate_every * plan.temporal
+        return after >= plan.iterations or before // interval != after // interval
 
     def make_orders(self, message_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """Orders by the round, or row, that was begun; asked again in it, they are the same."""

@@ -118,7 +118,9 @@ class Presence:
                 break
             present, free, at_work = 0, list[int](), {*busy(now)}
             if not self.rates:
-                drawn = _without(np.flatnonzero(self.drawn(round_number, attempt)), excluded)
+                drawn = np.flatnonzero(self.drawn(round_number, attempt))
+                if excluded:
+                    drawn = np.setdiff1d(drawn, [*excluded], assume_unique=True)
                 if len(drawn) >= least:
                     return now, np.setdiff1d(drawn, [*at_work], assume_unique=True)
                 continue
@@ -142,15 +144,9 @@ class Presence:
     ) -> int | None:
         """The first client in an order of ``turn`` that is there and idle; None: nobody is.
 
-        Args:
-            now: the time.
-            row: the number of the row that is being filled, by which clients are drawn where the
-                clock does not matter.
-            turn: how many clients were asked until now, and one.
-            idle: the clients that can be asked if they are there.
-            tries: how often clients are drawn until one is there and idle.
+        Where the clock does not matter, who is there is drawn by ``row``, so many times.
         """
-        for attempt in range(1 if self.rates else tries):
+        for attempt in range(tries):
             drawn = None if self.rates else self.drawn(row, attempt)
             for client in self.order(turn):
                 if client in idle and (
@@ -158,11 +154,6 @@ class Presence:
                 ):
                     return client
         return None
-
-
-def _without(clients: np.ndarray, excluded: Collection[int]) -> np.ndarray:
-    """The clients that are not gone, ascending."""
-    return np.setdiff1d(clients, [*excluded], assume_unique=True) if excluded else clients
 
 
 def parse_availability(text: str) -> Availability:

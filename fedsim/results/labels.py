@@ -185,17 +185,8 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
     # The dense cells of a named sweep are the reference, not the method that has the name.
     names = names.where((runs["method"] != RAW) | (typed == RAW), "")
     if {"task", "seed"} <= {*runs.columns}:  # a name that tells seeds apart is not the cell's
-        cells = pd.DataFrame(
-            {
-                "form": forms,
-                "settings": settings,
-                "n": runs["temporal"],
-                "p": runs["gradient"],
-                "task": runs["task"],
-                "seed": runs["seed"],
-                "name": names,
-            }
-        ).groupby(["form", "settings", "n", "p", "task"])
+        table = runs[["task", "temporal", "gradient", "seed"]].assign(name=names)
+        cells = table.groupby([forms, settings, "temporal", "gradient", "task"])
         seeds = cells["seed"].transform("nunique") == cells["seed"].transform("size")
         names = names.mask(seeds & (cells["name"].transform("nunique") > 1), "")
     shown = names.where(names != "", forms)

@@ -182,7 +182,6 @@ def check_run(config: RunConfig) -> None:
     devices.check_device(config.machine.device)
     precheck.check_trainable(config)
     registry.check_tracker(config.keep.track)
-    ClientData.of(config)
 
 
 @one_thread()

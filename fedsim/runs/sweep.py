@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.extras import check_extra
 from fedsim.ground.files import FILES
 from fedsim.results import schema
 from fedsim.results.folders import kind_of, run_folders
-from fedsim.runs import checkpoint, devices, lock
+from fedsim.runs import checkpoint, lock
 from fedsim.runs.folder import (
     as_there,
     examine,
@@ -31,8 +30,7 @@ from fedsim.runs.folder import (
 from fedsim.runs.parallel import ProgressCallback, RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.runs.progress import Bars, Reporter, reporter_of
-from fedsim.runs.run import describe_run
-from fedsim.runs.trackers import registry
+from fedsim.runs.run import check_run, describe_run
 from fedsim.settings import cellfile, grids, masks
 from fedsim.settings.config import SETTINGS, RunConfig, digest_of_values, tables
 from fedsim.settings.config import from_toml as from_run_toml
@@ -242,9 +240,7 @@ def check_sweep(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool =
                 "its cells with --jobs 1 and without --ray-address"
             )
         if on_this_machine:
-            devices.check_device(cell.config.machine.device)
-            registry.check_tracker(cell.config.keep.track)
-            precheck.check_trainable(cell.config)
+            check_run(cell.config)
         ClientData.of(cell.config)
 
 

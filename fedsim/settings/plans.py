@@ -81,11 +81,6 @@ class Plan:
         """Communication rounds; the last may have fewer local iterations."""
         return -(-self.iterations // self.temporal)
 
-    def evaluates_between(self, before: int, after: int) -> bool:
-        """Whether the server scores its model after a round between these local iterations."""
-        interval = self.evaluate_every * self.temporal
-        return after >= self.iterations or before // interval != after // interval
-
     def reaches(self, bits: float, joules: float = 0.0) -> bool:
         """Whether bits or joules have reached their limit, ``stop_at_bits``, ``stop_at_joules``.
 

@@ -108,18 +108,15 @@ class Service(Tracker):
 
     def write_scores(self, row: RoundRow) -> None:
         if row["round"] >= self._scores_from:
-            self.log(scores_of(row), int(row["round"]), complete=True)
+            names = ("metric", "loss", *CLIENT_SCORES)
+            numbers = finite_numbers(row).items()
+            scores = {k: x for k, x in numbers if k in names or k.startswith(SCORE)}
+            self.log(scores, int(row["round"]), complete=True)
 
 
 def scored(row: RoundRow) -> bool:
     """Whether a round's row has scores."""
     return not isnan(row["metric"])
-
-
-def scores_of(row: RoundRow) -> dict[str, float]:
-    """The scores in a round's row, as ``finite_numbers``."""
-    names = ("metric", "loss", *CLIENT_SCORES)
-    return {k: v for k, v in finite_numbers(row).items() if k in names or k.startswith(SCORE)}
 
 
 def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:

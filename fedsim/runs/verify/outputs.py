@@ -1,6 +1,6 @@
 """Check of a folder's tables, page and list of cells: they are made again from its runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,9 @@ def _cells(verdict: Verdict, path: Path, allowed: Permissions) -> None:
             for cell in cells
             if cell.name not in names and grids.numbers_of(cell.config) not in present
         ]
-        verdict.add(f"cells of {name}", _lacking(name, lacking))
+        more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+        sentence = f"{name} lists cells that the folder lacks: {', '.join(lacking[:5])}{more}"
+        verdict.add(f"cells of {name}", [sentence] if lacking else [])
 
 
 def _listed(file: Path, allowed: Permissions) -> list[grids.Cell]:
@@ -159,9 +161,3 @@ def _listed(file: Path, allowed: Permissions) -> list[grids.Cell]:
     if TABLE in values:
         return cellfile.from_values(values, str(file))
     return grids.sweep_from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
-
-
-def _lacking(name: str, cells: Sequence[str]) -> Iterator[str]:
-    if cells:
-        more = f" and {len(cells) - 5} more" if len(cells) > 5 else ""
-        yield f"{name} lists cells that the folder lacks: {', '.join(cells[:5])}{more}"

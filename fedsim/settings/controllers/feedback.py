@@ -139,9 +139,6 @@ class Plateau:
 
     def after(self, steps: int, observation: Observation) -> Action:
         """n and p after so many changes."""
-        try:
-            times = float(self.factor) ** steps
-        except OverflowError:  # older checkpoints counted on where n and p had ended
-            times = math.inf
+        times = float(self.factor) ** steps
         n = max(1, round(observation.n / times))
         return Action(n, max(observation.p, min(self.most, observation.p * times)))
