@@ -26,7 +26,6 @@ from torch import Tensor
 from compressors.usercode import typed, user_code
 from fedsim.federation.branch import Branch
 from fedsim.federation.device import gathers, looked_into
-from fedsim.federation.draws import Batches
 from fedsim.federation.recorder import NotRecorded, StepRecorder, recorder_on
 from fedsim.federation.trainer import Trainer, forget_trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
@@ -68,7 +67,6 @@ class Branches:
         self._recorded = OrderedDict[Hashable, Callable[[], None]]()
         self._met = set[Hashable]()
         self._kinds: dict[Hashable, int] = {}  # a short name of each ``state_kind``
-        self._batches: dict[int, Batches] = {}
         self._numbers: dict[tuple[int, ...], Tensor] = {}
         self.reasons = set[str]()
 
@@ -227,7 +225,7 @@ class Branches:
     ) -> Callable[[int], Hashable]:
         """Makes the batch of step i ready, from numbers that all go to the device now."""
         numbers = torch.stack(
-            [self.trainer.numbers(job.client, self._indices(job), job.done) for job in jobs],
+            [self.trainer.numbers(job.client, job.done, job.iterations) for job in jobs],
             dim=1,
         )  # (n, K, B, 1 + M)
         shape = tuple(numbers.shape[2:])
@@ -247,19 +245,6 @@ class Branches:
             return shape
 
         return ready
-
-    def _indices(self, job: TrainJob) -> Tensor:
-        """Sample indices (n, B) of a job, on the host."""
-        client, trainer = job.client, self.trainer
-        if client not in self._batches:
-            if len(self._batches) == _CLIENTS:
-                self._batches.clear()
-            shard, size = trainer.federation.shards[client], trainer.plan.batch_size
-            self._batches[client] = Batches(shard, size, trainer.config.seed, client)
-        return self._batches[client].run(job.done, job.iterations)
-
-
-_CLIENTS = 4096  # of how many clients the order of batches stays
 
 
 def _drawn(branches: Sequence[Branch], jobs: Sequence[TrainJob], i: int) -> Hashable:

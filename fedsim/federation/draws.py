@@ -73,10 +73,11 @@ class Batches:
         self.size = min(size, len(shard))
         self.an_epoch = epoch_length(len(shard), size)
         self.seed, self.client, self.device = seed, client, device
-        self._epoch, self._order = -1, self.shard
+        self._epoch, self._order = -1, self.shard  # on the host
+        self._sent_epoch, self._sent = -1, self.shard  # where they are wanted
 
     def run(self, first: int, count: int) -> Tensor:
-        """Sample indices (count, batch) of local iterations from ``first`` on.
+        """Sample indices (count, batch) of local iterations from ``first`` on, on the host.
 
         Example:
             >>> batches = Batches(np.arange(10), 5, seed=0, client=0)
@@ -85,24 +86,27 @@ class Batches:
         """
         parts = list[Tensor]()
         while count > 0:
-            self.at(first)
-            slot = first % self.an_epoch
-            rows = self._order[: self.an_epoch * self.size].view(self.an_epoch, self.size)
-            parts.append(rows[slot : slot + count])
+            epoch, slot = divmod(first, self.an_epoch)
+            order = self._order_of(epoch)[: self.an_epoch * self.size]
+            parts.append(order.view(self.an_epoch, self.size)[slot : slot + count])
             first, count = first + len(parts[-1]), count - len(parts[-1])
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def at(self, iteration: int) -> Tensor:
         """Sample indices (batch,) of local iteration ``iteration`` (0, 1, ...)."""
         epoch, slot = divmod(iteration, self.an_epoch)
+        if epoch != self._sent_epoch:
+            order, self._sent_epoch = self._order_of(epoch), epoch
+            self._sent = order if order.device == self.device else send(order, self.device)
+        return self._sent[slot * self.size : (slot + 1) * self.size]
+
+    def _order_of(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(
-                derive(self.seed, "batches", self.client, epoch)
-            )
-            order = self.shard[torch.randperm(len(self.shard), generator=generator)]
-            self._order = order if order.device == self.device else send(order, self.device)
+            seed = derive(self.seed, "batches", self.client, epoch)
+            generator = torch.Generator().manual_seed(seed)
+            self._order = self.shard[torch.randperm(len(self.shard), generator=generator)]
             self._epoch = epoch
-        return self._order[slot * self.size : (slot + 1) * self.size]
+        return self._order
 
 
 @contextmanager

@@ -319,13 +319,13 @@ class Trainer:
             reseed(self.dropouts, seed)
         return seed
 
-    def numbers(self, client: int, batches: Tensor, first: int) -> Tensor:
+    def numbers(self, client: int, first: int, count: int) -> Tensor:
         """What makes batches where the samples lie: int64 (n, B, 1 + M) on the host.
 
-        A row has the number of a sample, and M numbers of an ``Augmentation``. ``batches``: sample
-        indices (n, B) of local iterations from number ``first`` on, on the host.
+        A row has the number of a sample, and M numbers of an ``Augmentation``. The batches are
+        those of n = ``count`` local iterations from number ``first`` on.
         """
-        rows = batches[..., None]
+        rows = self.batches_of(client).run(first, count)[..., None]
         draw = self.data.draw
         if not isinstance(draw, Augmentation):
             return rows

@@ -31,22 +31,15 @@ _KINDS = {int: "int64", float: "float64", str: "S"}
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What a column holds.
-
-    Attributes:
-        name: of the column.
-        kind: int, float, str or bool.
-        unit: of its values.
-        meaning: a sentence without its full stop.
-        when: with which settings the column is there, each of them alone; empty: always.
-        measured: whether a machine's clock gives its values: another run of the same has others.
-    """
+    """What a column holds."""
 
     name: str
-    kind: type
-    unit: str
-    meaning: str
+    kind: type  # int, float, str or bool
+    unit: str  # of its values
+    meaning: str  # a sentence without its full stop
+    # With which settings the column is there, each of them alone; empty: always.
     when: tuple[str, ...] = ()
+    # Whether a machine's clock gives its values: another run of the same has others.
     measured: bool = False
 
     @property

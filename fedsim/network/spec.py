@@ -48,56 +48,32 @@ class Links:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """The links of a federation.
+    """The links of a federation."""
 
-    Args:
-        up: the upload rate of a client's link, in bits per second.
-        down: the download rate of a client's link, in bits per second.
-        latency: the delay of one message in one direction, in seconds.
-        compute: seconds per local iteration; with `measured`, how many times as long as it took
-            in the run; with `by_flops`, floating-point operations per second.
-        measured: whether `compute` multiplies what was measured.
-        by_flops: whether `compute` is a rate, by which `flops` are divided.
-        flops: floating-point operations of one local iteration; None: they are counted.
-        server_up: the capacity that all uploads share at the server, in bits per second.
-        server_down: that of all downloads.
-        trace: rates over time, in the place of `up` and `down`.
-        framing: whether whole messages take their time, or the payloads in them alone.
-        topology: `star`, every message between a client and the server; `allreduce`, a ring; or
-            `tree`, with the edge servers of `tree`.
-        tree: the edge servers between clients and server; None: there are none.
-        coding: how many times as long as it took in the run encoding and decoding take; 0: no time.
-        overlap: whether clients go on with local steps while messages travel.
-        energy_up: joules per bit that a client sends.
-        energy_down: joules per bit that a client receives.
-        energy_compute: watts while a client computes; with `energy_by_flops`, joules per
-            floating-point operation.
-        energy_by_flops: see `energy_compute`.
-        battery: joules after which a client takes part no more.
-        name: what was typed.
-    """
-
-    up: Varying = _NO_LIMIT
-    down: Varying = _NO_LIMIT
-    latency: Varying = _NO_DELAY
+    up: Varying = _NO_LIMIT  # the upload rate of a client's link, in bits per second
+    down: Varying = _NO_LIMIT  # the download rate of a client's link, in bits per second
+    latency: Varying = _NO_DELAY  # the delay of one message in one direction, in seconds
+    # Seconds per local iteration; with `measured`, how many times as long as it took in the run;
+    # with `by_flops`, floating-point operations per second.
     compute: Varying = Varying("constant", 1.0)
-    measured: bool = True
-    by_flops: bool = False
-    flops: float | None = None
+    measured: bool = True  # whether `compute` multiplies what was measured
+    by_flops: bool = False  # whether `compute` is a rate, by which `flops` are divided
+    flops: float | None = None  # floating-point operations of one local iteration; None: counted
+    # The capacity that all uploads share at the server, bits per second.
     server_up: float = math.inf
-    server_down: float = math.inf
-    trace: Trace | None = field(default=None, repr=False)
-    framing: bool = False
-    topology: str = "star"
-    tree: EdgeTree | None = None
-    coding: float = 0.0
-    overlap: bool = False
-    energy_up: Varying = _NO_DELAY
-    energy_down: Varying = _NO_DELAY
-    energy_compute: Varying = _NO_DELAY
+    server_down: float = math.inf  # that of all downloads
+    trace: Trace | None = field(default=None, repr=False)  # over time, for `up` and `down`
+    framing: bool = False  # whether whole messages take their time, or the payloads alone
+    topology: str = "star"  # all messages are with the server; or `allreduce`, a ring; or `tree`
+    tree: EdgeTree | None = None  # the edge servers of topology `tree`
+    coding: float = 0.0  # how many times as long as in the run coding takes; 0: no time
+    overlap: bool = False  # whether clients go on with local steps while messages travel
+    energy_up: Varying = _NO_DELAY  # joules per bit that a client sends
+    energy_down: Varying = _NO_DELAY  # joules per bit that a client receives
+    energy_compute: Varying = _NO_DELAY  # watts; with `energy_by_flops` joules per operation
     energy_by_flops: bool = False
-    battery: Varying = NO_BATTERY
-    name: str = ""
+    battery: Varying = NO_BATTERY  # joules after which a client takes part no more
+    name: str = ""  # what was typed
 
     @property
     def depends(self) -> bool:

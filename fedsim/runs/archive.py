@@ -21,17 +21,11 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Archive:
-    """Files of a run's folder.
+    """Files of a run's folder."""
 
-    Attributes:
-        home: the folder on the machine that keeps the results.
-        files: content by path inside of the folder, what is new since the archive before.
-        removed_paths: paths that are no longer there.
-    """
-
-    home: Path
-    files: dict[str, bytes]
-    removed_paths: tuple[str, ...] = ()
+    home: Path  # the folder on the machine that keeps the results
+    files: dict[str, bytes]  # by path inside of the folder, what is new since the archive before
+    removed_paths: tuple[str, ...] = ()  # that are no longer there
 
     def unpack(self, folder: Path) -> None:
         """Makes ``folder`` like the one that was sent, so that a kill leaves a run that goes on.

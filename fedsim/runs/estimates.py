@@ -22,21 +22,13 @@ _TRIALS = 3  # local iterations that are timed, after one that is not
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate of one run; the trial ignores links and controllers.
-
-    Attributes:
-        rounds: communication rounds.
-        messages: uploads of all clients.
-        up_bits: of the payloads of a client of every round.
-        down_bits: of the payloads to it; the model in every round where the downlink is raw.
-        seconds: of one process.
-    """
+    """The estimate of one run; the trial ignores links and controllers."""
 
     rounds: int
-    messages: int
-    up_bits: float
-    down_bits: float
-    seconds: float
+    messages: int  # uploads of all clients
+    up_bits: float  # of the payloads of a client of every round
+    down_bits: float  # of the payloads to it; the model in every round where the downlink is raw
+    seconds: float  # of one process
 
 
 class Trials:

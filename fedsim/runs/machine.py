@@ -35,19 +35,12 @@ DATA = {
 
 @dataclass(frozen=True)
 class MachinePart:
-    """One part of a machine.
-
-    Args:
-        name: what it is.
-        status: what was found.
-        advice: what to do about it, one sentence; empty where nothing is to be done.
-        lacking: whether every run needs it and it is missing.
-    """
+    """One part of a machine."""
 
     name: str
-    status: str
-    advice: str = ""
-    lacking: bool = False
+    status: str  # what was found
+    advice: str = ""  # what to do about it, one sentence; empty where nothing is to be done
+    lacking: bool = False  # whether every run needs it and it is missing
 
 
 def machine() -> list[MachinePart]:

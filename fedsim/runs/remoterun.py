@@ -29,21 +29,13 @@ _PROBE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """A run as it is sent to a worker.
-
-    Attributes:
-        name: of the run.
-        config: its settings.
-        token: shows the worker whether it sees the run's folder.
-        archive: files from which the run goes on, if the worker does not see its folder.
-        cwd: the folder in which the driver was started; paths in the settings start there.
-    """
+    """A run as it is sent to a worker."""
 
     name: str
     config: SentConfig
-    token: str
-    archive: Archive
-    cwd: Path
+    token: str  # shows the worker whether it sees the run's folder
+    archive: Archive  # files from which the run goes on, if the worker does not see its folder
+    cwd: Path  # the folder in which the driver was started; paths in the settings start there
 
     @classmethod
     def of(cls, name: str, config: RunConfig, folder: Path) -> "RemoteRun":

@@ -34,15 +34,11 @@ _TRAIN = "train"
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply to one message.
+    """A reply to one message."""
 
-    Args:
-        content: what the client said, or why there is no reply.
-        pulled_at: when it came, where that was after its round by the machine's clock: the number
-            of the last message that had left, and of looks for replies since; None: in its round.
-    """
-
-    content: RecordDict | Error
+    content: RecordDict | Error  # what the client said, or why there is no reply
+    # When it came, where that was after its round by the machine's clock: the number of the last
+    # message that had left, and of looks for replies since; None: in its round.
     pulled_at: tuple[int, int] | None = None
 
 

@@ -94,21 +94,13 @@ def group(kind: type[Any], plain: type[Any] | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a run, as it was declared.
+    """One setting of a run, as it was declared."""
 
-    Attributes:
-        name: as flags have it, with `_` for `-`; results and tables call the setting so, too.
-        group: the field of the run's config that holds it; empty: it is a field of that itself.
-        attr: the field.
-        owner: the class of that field, as messages call it.
-        kind: its type as written, such as ``int | None``.
-    """
-
-    name: str
-    group: str
-    attr: str
-    owner: str
-    kind: str
+    name: str  # as flags, results and tables have it, with `_` for `-`
+    group: str  # the field of the run's config that holds it; empty: a field of that itself
+    attr: str  # the field
+    owner: str  # the class of that field, as messages call it
+    kind: str  # its type as written, such as ``int | None``
     default: Any
     help: str
     rule: Rule | None

@@ -90,6 +90,10 @@ class Deployment:
         """Kills the SuperNode of ``client`` and what it runs, as if its machine lost its power."""
         self.nodes.pop(client).kill()
 
+    def stop(self, client: int) -> None:
+        """Stops the SuperNode of ``client``, which tells the SuperLink that it leaves."""
+        self.nodes.pop(client).stop()
+
     def run(
         self,
         settings: Mapping[str, programs.Value],

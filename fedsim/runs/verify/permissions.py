@@ -20,17 +20,11 @@ from fedsim.tasks.registry import is_builtin
 
 @dataclass(frozen=True)
 class Permissions:
-    """The files that the command line names.
+    """The files that the command line names."""
 
-    Attributes:
-        code: of tasks and strategies, as ``FILE.py:NAME``.
-        data: the folder of data sets; None: none is read.
-        files: weights, networks and traces that runs name.
-    """
-
-    code: Collection[str] = ()
-    data: str | None = None
-    files: Collection[str] = ()
+    code: Collection[str] = ()  # of tasks and strategies, as ``FILE.py:NAME``
+    data: str | None = None  # the folder of data sets; None: none is read
+    files: Collection[str] = ()  # weights, networks and traces that runs name
 
     def values(self, file: Path) -> dict[str, Any]:
         """The values in a file of settings, in today's words.

@@ -99,23 +99,15 @@ def elsewhere(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Rerun:
-    """The outcome of rounds that were run again.
-
-    Attributes:
-        span: which rounds they are.
-        begun: the round of the folder's checkpoint from which they went on; 0: the run's start.
-        tables: rows of these rounds, by the name of their table.
-        over: why the run is shorter or longer than the recorded one; empty where it is neither.
-        summary: of a whole run, as it was recorded; empty where only a part was run again.
-        end: the memory at the end of a whole run.
-    """
+    """The outcome of rounds that were run again."""
 
     span: tuple[int, int]
-    begun: int
-    tables: Mapping[str, pd.DataFrame]
-    over: str = ""
+    begun: int  # the round of the folder's checkpoint from which they went on; 0: the run's start
+    tables: Mapping[str, pd.DataFrame]  # rows of these rounds
+    over: str = ""  # why the run is shorter or longer than the recorded one; empty: it is neither
+    # Of a whole run, as it was recorded; empty where only a part was run again.
     summary: Mapping[str, Any] = field(default_factory=dict)
-    end: Checkpoint | None = None
+    end: Checkpoint | None = None  # the memory at the end of a whole run
 
     def compared(self) -> tuple[int, int]:
         """The first and the last round that were asked for and done."""

@@ -26,19 +26,12 @@ _KEYS = ("round", "iteration", "client", "message", "tensor", "entries", "sample
 
 @dataclass(frozen=True)
 class Shares:
-    """How far values may be from the recorded ones, as a share of these.
+    """How far values may be from the recorded ones, as a share of these."""
 
-    Args:
-        scored: of a model's scores; None: they are not compared.
-        coding: whether simulated seconds hold measured ones.
-        numbers: of all other numbers.
-        bits: whether digests and texts are compared, which follow from single bits.
-    """
-
-    scored: float | None = 0.0
-    coding: bool = False
-    numbers: float = 0.0
-    bits: bool = True
+    scored: float | None = 0.0  # of a model's scores; None: they are not compared
+    coding: bool = False  # whether simulated seconds hold measured ones
+    numbers: float = 0.0  # of all other numbers
+    bits: bool = True  # whether digests and texts are compared, which follow from single bits
 
     def of(self, column: str) -> float | None:
         """The share by which a column may differ; None: it is not compared."""

@@ -6,20 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Verdict:
-    """The result of checking one run.
+    """The result of checking one run."""
 
-    Attributes:
-        name: of the run's folder.
-        looked: what was checked, in words, in that order.
-        failures: what differs, in words, the plainest first.
-        remarks: what could not be checked, and why.
-        unchecked: what was not checked: it cannot be, or only further options check it.
-    """
-
-    name: str
-    looked: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    name: str  # of the run's folder
+    looked: list[str] = field(default_factory=list)  # what was checked, in that order
+    failures: list[str] = field(default_factory=list)  # what differs, the plainest first
+    remarks: list[str] = field(default_factory=list)  # what could not be checked, and why
+    # What was not checked: it cannot be, or only further options check it.
     unchecked: list[str] = field(default_factory=list)
 
     def add(self, what: str, failures: Iterable[str]) -> bool:
