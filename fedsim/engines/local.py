@@ -115,10 +115,7 @@ class LocalGrid(NumberedGrid):
     """Nodes 1 to ``clients``, node i + 1 being client i, served while the caller waits for replies.
 
     Args:
-        client_app: the clients.
-        clients: how many there are.
         answer_several: answers ``at_once`` messages of a call, in their order.
-        at_once: how many clients train together.
         numbered: whether a strategy need not ask which client a node is: a million clients would
             be asked before the first round.
         end: is called by ``close``.

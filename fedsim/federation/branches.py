@@ -40,15 +40,10 @@ _RECORDS, _KINDS = 32, 4096  # how many recorded steps, and kinds of state, are 
 
 
 class Branches:
-    """One worker's clients that train together.
+    """One worker's clients that train together, ``width`` of them at most.
 
-    Args:
-        trainer: the worker's; each branch is a twin of it.
-        width: how many clients at most.
-        recorder: of steps; None: that of the trainer's device.
-
-    Attributes:
-        reasons: why clients have trained one after the other, as the log has it.
+    Each branch is a twin of the worker's ``trainer``. ``reasons``: why clients have trained one
+    after the other, as the log has it.
 
     Example:
         >>> trainer = trainer_of(RunConfig(task="digits", temporal=2))

@@ -33,11 +33,8 @@ class Parts(Computed[np.ndarray]):
     other keeps one out at least, and trains on one at least. A sample that it holds several times
     counts as one, and is on one side.
 
-    Args:
-        shards: per client, numbers of training samples.
-        samples: how many training samples there are.
-        fraction: of a client's samples, in (0, 1).
-        scored: whether the parts are those that are kept out; else those that are trained on.
+    ``samples``: how many training samples there are; ``fraction``: of a client's, in (0, 1);
+    ``scored``: whether the parts are those that are kept out; else those that are trained on.
 
     Example:
         >>> shards = [np.arange(10), np.arange(10, 12), np.array([12])]

@@ -131,11 +131,9 @@ class _Drew(Exception):
 
 
 class Watch:
-    """A trainer's watch on what its steps draw.
+    """A trainer's watch on what its steps draw: if it sees a task draw, all of its process know.
 
-    Args:
-        task: whose steps they are; if one trainer sees it draw, all trainers of its process know.
-        device: where it trains; its generator is watched in addition to the CPU's.
+    The generator of ``device`` is watched in addition to the CPU's.
     """
 
     def __init__(self, task: Task, device: torch.device) -> None:

@@ -42,9 +42,7 @@ class SlotFile:
     A ``mark`` is a moment: slots in use at it are not written over, until two later marks were
     ``kept`` (a run keeps two checkpoints), or another mark has followed one that was not.
 
-    Args:
-        path: of the file; None: it has no name, and is gone when the process ends.
-        folder: where a file without a name lies; None: where temporary files do.
+    A file without a ``path`` lies in ``folder``, and is gone when the process ends.
 
     Example:
         >>> file = SlotFile(None)

@@ -105,12 +105,8 @@ _FORGET = 64  # links that nothing takes any more may be so many, and one for ea
 class Flows:
     """The messages under way on the links of a network.
 
-    Args:
-        agenda: the clock, whose records ``SHARE`` and ``WAKE`` are this object's.
-        rate: a link's capacity over time, in bits per second.
-
-    Attributes:
-        handlers: the functions of its records, by name.
+    ``rate``: a link's capacity over time, in bits per second; ``handlers``: the functions of its
+    records on the agenda, by name.
 
     Example:
         Two messages of 8 bits share a link of 4 bits per second; the second comes a second later:

@@ -31,13 +31,6 @@ def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     0 where no update of the run was used: it has measured none. In `rounds.parquet` `train_seconds`
     are sums over the cohort; ``used`` has a row per round and client whose update was used, with
     its `local_iterations`.
-
-    Example:
-        >>> import pandas as pd
-        >>> rounds = pd.DataFrame({"round": [1, 2, 3], "train_seconds": [9.0, 2.0, 4.0]})
-        >>> measured_iteration(rounds, pd.DataFrame({
-        ...     "round": [1, 1, 2, 2, 3, 3], "local_iterations": 10}))
-        0.2
     """
     iterations = used.groupby("round")["local_iterations"].sum().reindex(rounds["round"])
     return float(np.nan_to_num((rounds["train_seconds"].to_numpy() / iterations).median()))
@@ -52,15 +45,6 @@ def coding_seconds(rounds: pd.DataFrame, network: NetworkSpec) -> tuple[float, f
     Args:
         rounds: `rounds.parquet` of a run with its column `downlink`.
         network: its `coding` is a factor on the run's measured seconds of coding.
-
-    Example:
-        >>> from fedsim.network import parse
-        >>> import pandas as pd
-        >>> rounds = pd.DataFrame({
-        ...     "clients": [2], "encode_seconds": [4.0], "decode_seconds": [3.0],
-        ...     "downlink_seconds": [7.0], "receive_seconds": [6.0], "downlink": ["raw"]})
-        >>> coding_seconds(rounds, parse("coding=measured"))
-        (5.0, 4.0)
     """
     if not network.coding:
         return 0.0, 0.0

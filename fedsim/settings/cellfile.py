@@ -136,12 +136,10 @@ def from_values(
     flags: Mapping[str, Any] = MappingProxyType({}),
     trust: Collection[str] | None = None,
 ) -> list[Cell]:
-    """The cells of what a TOML file holds.
+    """The cells of what the TOML file ``origin`` holds.
 
-    Args:
-        values: of the file ``origin``.
-        flags: settings that go over every cell's.
-        trust: the code that may be executed (``fedsim.settings.trust_check``); None: all.
+    ``flags``: settings that go over every cell's; ``trust``: the code that may be executed
+    (``fedsim.settings.trust_check``), None: all.
 
     Raises ``UsageError`` for a grid's lists in a file with cells, an unknown setting, a name that
     cannot be a folder's, and settings that a run would refuse.

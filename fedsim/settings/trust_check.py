@@ -18,11 +18,8 @@ CODE = ("task", "strategy", "sampler", "partition")
 def check_trust(values: Mapping[str, Any], file: Path | str, trusted: Iterable[str] = ()) -> None:
     """Refuses settings that name code which the command line does not name.
 
-    Args:
-        values: settings by flag; of a grid with ``vary``.
-        file: their file.
-        trusted: what the command line names, as ``FILE.py:NAME``, ``package.module:NAME``, a file
-            or a folder of files.
+    ``values``: by flag; of a grid with ``vary``. ``trusted``: what the command line names, as
+    ``FILE.py:NAME``, ``package.module:NAME``, a file or a folder of files.
 
     Raises ``PlacedError``, which names the file, the setting and the flag.
     """

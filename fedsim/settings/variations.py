@@ -59,9 +59,7 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[str]]:
 def check_values(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
     """The settings and their values, each once; ``none`` stands for None where that is a default.
 
-    Args:
-        choices: a value or several by the name of a setting; a text may stand for a number.
-        origin: what a message begins with.
+    ``choices``: a value or several by the name of a setting; a text may stand for a number.
 
     Raises ``UsageError``: there is no such setting, no sweep can vary it, or it does not take a
     value.

@@ -23,11 +23,8 @@ TRACKED_FILE = "tracked.json"
 class Tracker(Callback):
     """Follows a run in a tracker. A subclass names its package, and writes.
 
-    Args:
-        folder: of the run, or another that is its own: a run goes on in a tracker by what is
-            kept there.
-
-    Raises ``UsageError`` where the package is missing.
+    A run goes on in a tracker by what is kept in its ``folder``. Raises ``UsageError`` where the
+    package is missing.
     """
 
     package: ClassVar[str]
