@@ -34,7 +34,7 @@ from fedsim.runs.run import check_run, describe_run
 from fedsim.settings import cellfile, grids, masks
 from fedsim.settings.config import SETTINGS, RunConfig, digest_of_values, tables
 from fedsim.settings.config import from_toml as from_run_toml
-from fedsim.settings.contents import CONTENT, Content, file_digests, name_of, recorded_content
+from fedsim.settings.contents import CONTENT, file_digests, name_of, recorded_content
 from fedsim.settings.controllers import parse_controller
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell, SweepConfig
@@ -252,37 +252,25 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
             f"--out is {out}: it holds a run, which would not be seen beside a sweep's cells; "
             "choose another folder"
         )
-    recorded_facts: dict[tuple[str, str], tuple[str, str]] = {}
-    for cell in cells:
-        plan = cell.config.plan
-        _alike(out, recorded_facts, cell.name, plan.task.name, cell.config.content, plan.strategy)
+    plans = [(cell, cell.config.plan) for cell in cells]
+    contents = [(c.name, plan.task.name, c.config.content, plan.strategy) for c, plan in plans]
     again = {cell.name for cell in cells}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "summary.json").exists():
             done = schema.read_finished(folder)
             if done["status"] == "done" or folder.name not in again:
-                content = recorded_content(folder)
-                strategy = schema.read_settings(folder).get("strategy", "")
-                _alike(out, recorded_facts, folder.name, done["task"], content, str(strategy))
-
-
-def _alike(
-    out: Path,
-    recorded_facts: dict[tuple[str, str], tuple[str, str]],
-    cell: str,
-    task: str,
-    content: Content,
-    strategy: str,
-) -> None:
-    """Refuses a cell whose task's files held something else for one of ``recorded_facts``."""
-    for what, digest in file_digests(content, strategy).items():
-        other, before = recorded_facts.setdefault((task, what), (cell, digest))
-        if before != digest:
-            raise UsageError(
-                f"--out is {out}: no table can hold both {cell} and {other}: {what}: {digest} in "
-                f"the one and {before} in the other; choose another folder, or give the files as "
-                "they were"
-            )
+                strategy = str(schema.read_settings(folder).get("strategy", ""))
+                contents.append((folder.name, done["task"], recorded_content(folder), strategy))
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for name, task, content, strategy in contents:
+        for what, digest in file_digests(content, strategy).items():
+            other, before = first.setdefault((task, what), (name, digest))
+            if before != digest:
+                raise UsageError(
+                    f"--out is {out}: no table can hold both {name} and {other}: {what}: {digest} "
+                    f"in the one and {before} in the other; choose another folder, or give the "
+                    "files as they were"
+                )
 
 
 def sweep(
