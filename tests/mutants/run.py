@@ -3,9 +3,9 @@
 mutmut's operators make the mutants, coverage.py says which tests touch a line, and a mutant runs
 those tests in a fork (``forked``). The sample of each room is what a hash ranks first, so that it
 stays as it is while the code does. What was run is not run again: the command goes on where it
-was stopped. At the end ``sample.csv`` and the table of CONTRIBUTING.md are written, where rooms
-that were not run keep their rows. A mutant keeps how it ended at first, and a survivor its
-explanation; one without any fails ``tests/test_mutants_page.py``.
+was stopped. At the end ``survivors.csv``, ``counts.csv`` and the table of CONTRIBUTING.md are
+written, where rooms that were not run keep their rows and survivors their explanations; one without
+any fails ``tests/test_mutants_page.py``.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import csv
 import os
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,7 +90,8 @@ def main() -> None:
     names = {mutant.key for mutant in sample}
     found = [row for row in rows(file) if key(row) in names]
     if given.all or given.each or len(found) != len(sample):
-        print(table(found))
+        alive = [row for row in found if row["ended"] != "killed"]
+        print(table(Counter(row["room"] for row in found), alive))
     else:
         finish(found)
 
