@@ -92,6 +92,8 @@ SEARCH = (
 )
 """Its last argument is missing: so many trials."""
 _PAGES = ("report.html", "search.png")
+_READ = {"late": {"config.toml", "rounds.parquet"}}
+"""Of these folders no test reads more, and the rest is removed when all are made."""
 
 
 def typed(*arguments: str) -> None:
@@ -134,3 +136,9 @@ if __name__ == "__main__":
             (folder / page).unlink(missing_ok=True)
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         print(folder)
+    for name, files in _READ.items():
+        for path in Path(place, name).iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in files:
+                path.unlink()
