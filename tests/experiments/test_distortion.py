@@ -1,4 +1,4 @@
-"""Distortion and ranks: the experiment's parts by hand, and its page's numbers by other code."""
+"""Distortion and ranks: the experiment's parts by hand, and the committed numbers again."""
 
 import re
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import t
 
 from compressors import compress, decompress, parse
 from fedsim.federation import ClientData, Trainer
@@ -140,134 +139,22 @@ def csv(name: str) -> pd.DataFrame:
     return pd.read_csv(HOME / "results" / f"{name}.csv", dtype={"strength": str})
 
 
-def concordance(score: pd.Series, error: pd.Series) -> float:
-    """Kendall's tau-b, pair by pair."""
-    signs = [np.sign(np.subtract.outer(x.to_numpy(), x.to_numpy())) for x in (score, error)]
-    counts = [np.square(sign).sum() for sign in signs]
-    return float((signs[0] * signs[1]).sum() / np.sqrt(counts[0] * counts[1])) if min(counts) else 0
-
-
-@pytest.fixture(scope="module")
-def recomputed() -> pd.DataFrame:
-    """The unbiased methods of every place, from like-for-like's finals and the messages."""
-    answers = {"mnist": 2000, "chars": 400 * 64, "cifar": 2000}
-    classes, senders = {"chars": 97}, {"mnist": 5}
-    messages, frames = csv("distortions"), []
-    for task in messages["task"].unique():
-        path = ROOT / "experiments" / "like-for-like" / "results" / task / "finals.csv"
-        runs = pd.read_csv(path, dtype={"strength": str}).query("budget < 1")
-        right, count = runs["metric"].fillna(1 / classes.get(task, 10)), answers.get(task, 360)
-        wrong = ((1 - right) * count + 0.5) / (count + 1)
-        runs = runs.assign(logit=np.log(wrong / (1 - wrong)), points=100 * right)
-        runs["strength"] = runs["strength"].fillna("").str.removesuffix(".0")
-        lost = messages[messages["task"] == task].fillna({"strength": ""})
-        lost = lost.assign(lost=lost[["error_0", "error_1", "error_2"]].mean(axis=1))
-        lost["strength"] = lost["strength"].str.removesuffix(".0")
-        runs = runs.merge(lost[["method", "strength", "n", "lost"]], on=["method", "strength", "n"])
-        runs["noise"] = runs["lost"] / runs["rounds"] / senders.get(task, 4)
-        frames.append(runs)
-    runs = pd.concat(frames)
-    by = ["task", "budget", "method"]
-    halves = {f"half{i}": runs[runs["seed"] % 2 == i].groupby(by)["logit"].mean() for i in (0, 1)}
-    columns = ["logit", "points", "noise", "lost", "rounds"]
-    return runs.groupby(by)[columns].mean().assign(**halves).reset_index()
-
-
-def unbiased(frame: pd.DataFrame) -> pd.DataFrame:
-    names = ["floats", "qsgd", "fedpaq", "natural", "eden", "uveqfed", "sketched"]
-    return frame[frame["method"].isin(names)]
-
-
-def centred(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(
-        level=frame["logit"] - frame.groupby(["task", "budget"])["logit"].transform("mean")
+def test_the_committed_tables_follow_from_finals_and_messages(messages: Any, analysis: Any) -> None:
+    """Again from like-for-like's finals and the distortions of recorded messages."""
+    file = HOME / "results" / "distortions.csv"
+    distortions = pd.read_csv(file, dtype={"strength": str}, keep_default_na=False)
+    runs = messages.finals([*distortions["task"].unique()])
+    lines = messages.noise(messages.cells(runs), distortions).merge(analysis.outcomes(runs))
+    free = pd.read_csv(
+        HOME / "results" / "untrained.csv", dtype={"strength": str}, keep_default_na=False
     )
-
-
-def test_the_places_follow_from_finals_and_messages(recomputed: pd.DataFrame) -> None:
-    places = csv("places").set_index(["task", "budget"])
-    few = centred(unbiased(recomputed))
-    free = csv("untrained").set_index(["task", "budget", "method"])["nu"].sort_index()
-    for (task, budget), at in few.groupby(["task", "budget"]):
-        row, at = places.loc[(task, budget)], at.set_index("method")
-        others = few[(few["task"] != task) & (few["budget"] == budget)]
-        scores = {
-            "": at["noise"],
-            "_untrained": free[task, budget].reindex(at.index),
-            "_elsewhere": others.groupby("method")["level"].mean().reindex(at.index),
-        }
-        for name, score in scores.items():
-            assert row[f"tau{name}"] == pytest.approx(concordance(score, at["logit"]), abs=1e-4)
-            behind = at["points"].max() - at["points"][score.idxmin()]
-            assert row[f"behind{name}"] == pytest.approx(behind, abs=1e-3)
-        assert row["tau_distortion"] == pytest.approx(concordance(at["lost"], at["logit"]))
-        rounds = concordance(-at["rounds"], at["logit"])
-        assert row["tau_rounds"] == pytest.approx(rounds, abs=1e-4)
-        assert row["tau_halves"] == pytest.approx(concordance(at["half0"], at["half1"]), abs=1e-4)
-        random = at["points"].max() - at["points"].mean()
-        assert row["behind_random"] == pytest.approx(random, abs=1e-3)
-
-
-def test_the_least_nu_that_a_budget_allows(recomputed: pd.DataFrame) -> None:
-    """No line of it has more rounds than fit, and its noise is that of its message."""
-    lost = csv("distortions").fillna({"strength": ""})
-    lost = lost.assign(lost=lost[["error_0", "error_1", "error_2"]].mean(axis=1))
-    lines = csv("untrained").merge(lost, on=["task", "method", "strength", "n"])
-    senders = lines["task"].map({"mnist": 5}).fillna(4)
-    assert np.allclose(lines["nu"], lines["lost"] / lines["rounds"] / senders, rtol=1e-4)
-    assert len(lines) == len(unbiased(recomputed))
-
-
-def student(values: pd.Series) -> list[float]:
-    half = t.ppf(0.975, len(values) - 1) * values.std() / len(values) ** 0.5
-    return [values.mean(), values.mean() - half, values.mean() + half]
-
-
-def slopes(lines: pd.DataFrame) -> tuple[float, float, float]:
-    """The fitted slopes and the step of memory, by taking off every place's means."""
-    memory = ~lines["method"].isin(unbiased(lines)["method"])
-    power = np.log10(lines["noise"])
-    x = pd.DataFrame({"few": power.where(~memory, 0), "held": power.where(memory, 0), "at": memory})
-    label = [lines["task"], lines["budget"]]
-    x = x.astype(float) - x.astype(float).groupby(label).transform("mean")
-    y = lines["logit"] - lines.groupby(["task", "budget"])["logit"].transform("mean")
-    few, held, at = np.linalg.solve(x.T @ x, x.T @ y)
-    return float(few), float(held), float(at)
-
-
-def test_the_summary_follows_from_the_places(recomputed: pd.DataFrame) -> None:
-    summary, places = csv("summary").set_index("statistic"), csv("places")
-    places["tau_over_rounds"] = places["tau"] - places["tau_rounds"]
-    means = places.groupby("task").mean(numeric_only=True)
-    means[["slope_unbiased", "slope_memory"]] = [
-        slopes(recomputed[recomputed["task"] == task])[:2] for task in means.index
-    ]
-    means["slope_less"] = means["slope_memory"] - means["slope_unbiased"]
-    lines = centred(recomputed)
-    for task in means.index:
-        mine, others = lines[lines["task"] == task], lines[lines["task"] != task]
-        few, held, step = slopes(others)
-        memory = ~mine["method"].isin(unbiased(mine)["method"])
-        score = np.log10(mine["noise"]) * np.where(memory, held, few) + step * memory
-        past = others.groupby(["budget", "method"])["level"].mean()
-        past = mine.set_index(["budget", "method"]).index.map(past)
-        mine = mine.assign(score=score, past=past).groupby("budget")
-        means.loc[task, "tau_curves"] = (
-            mine[["score", "logit"]].apply(lambda x: concordance(x["score"], x["logit"])).mean()
-        )
-        means.loc[task, "tau_twelve"] = (
-            mine[["past", "logit"]].apply(lambda x: concordance(x["past"], x["logit"])).mean()
-        )
-    means["tau_curves_less"] = means["tau_curves"] - means["tau_twelve"]
-    data = means.groupby(means.index.str.removesuffix("_iid").str.removesuffix("_skewed")).mean()
-    for name, row in summary.iterrows():
-        assert [row["mean"], row["low"], row["high"]] == pytest.approx(
-            student(means[name]), abs=2e-3
-        ), name
-        assert [row["set_mean"], row["set_low"], row["set_high"]] == pytest.approx(
-            student(data[name]), abs=2e-3
-        ), name
-    assert (summary["tasks"] == len(means)).all() and (summary["sets"] == len(data)).all()
+    again = messages.noise(free.drop(columns=["error", "nu"]), distortions)
+    assert again["nu"].tolist() == pytest.approx(free["nu"].tolist(), rel=1e-4)
+    places = analysis.places(lines, again)
+    tasks = analysis.by_task(places, analysis.families(lines))
+    made = {"places": places, "tasks": tasks, "summary": analysis.summary(tasks)}
+    for name, frame in made.items():
+        pd.testing.assert_frame_equal(csv(name), frame, rtol=1e-3, atol=1e-4, check_dtype=False)
 
 
 def test_the_page_has_the_numbers_of_the_summary() -> None:
