@@ -1,34 +1,16 @@
 """The page of all numbers and the comparison with peers: what they compare, not how fast it is."""
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from fedsim import TASKS
+from tests.benchmarks.conftest import loaded
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def loaded(name: str) -> Iterator[Any]:
-    """A script as a module; its neighbours are gone afterwards, and the tasks that it adds."""
-    before = set(sys.modules)
-    with patch.dict(TASKS), patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
-        yield importlib.import_module(name)
-    for added in set(sys.modules) - before:
-        if str(BENCHMARKS) in str(getattr(sys.modules[added], "__file__", "")):
-            sys.modules.pop(added)
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    yield from loaded("bench")
+SCRIPT = "bench"
 
 
 @pytest.fixture(scope="module")

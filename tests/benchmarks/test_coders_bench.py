@@ -1,9 +1,7 @@
 """The benchmark of the coders: what it runs and refuses, not how fast anything is."""
 
-import importlib
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,17 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-OWN = ("coders", "coder_works", "coder_peers", "measuring")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module, with its neighbours."""
-    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
-        yield importlib.import_module("coders")
-    for name in OWN:
-        sys.modules.pop(name)
+SCRIPT = "coders"
 
 
 @pytest.fixture(scope="module")

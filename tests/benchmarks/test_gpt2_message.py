@@ -1,28 +1,16 @@
 """The message of GPT-2's size: its shapes, a row from small ones, and the bits on the page."""
 
-import importlib
 import math
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-
-import pytest
 
 from compressors import compress, parse
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module, with its neighbour."""
-    with patch.object(sys, "path", [*sys.path, str(ROOT / "benchmarks")]):
-        yield importlib.import_module("gpt2_message")
-    for name in ("gpt2_message", "measuring"):
-        sys.modules.pop(name)
+SCRIPT = "gpt2_message"
 
 
 def test_shapes_are_gpt_2_s(bench: Any) -> None:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,13 +15,7 @@ from tests.support.gpu import DEVICE, needs_triton, taken
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module."""
-    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
-        yield importlib.import_module("gpu")
-    for name in ("gpu", "gpu_training", "gpu_peers", "targets"):
-        sys.modules.pop(name, None)
+SCRIPT = "gpu"
 
 
 @pytest.mark.slow

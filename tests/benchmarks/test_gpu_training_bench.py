@@ -1,11 +1,6 @@
 """The benchmark of training on a GPU: what it compares and prints, not how fast anything is."""
 
-import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -14,19 +9,7 @@ from fedsim import TASKS
 from fedsim.tasks.tasklist import LISTED
 from tests.support.tape import TapeRecorder
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def bench() -> Iterator[Any]:
-    """The script as a module; the tasks are as before afterwards."""
-    before = set(TASKS)
-    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
-        yield importlib.import_module("gpu_training")
-    for name in ("gpu_training", "gpu_peers", "targets"):
-        sys.modules.pop(name, None)
-    for name in set(TASKS) - before:
-        del TASKS[name]
+SCRIPT = "gpu_training"
 
 
 def test_bits_are_compared_task_by_task(bench: Any) -> None:

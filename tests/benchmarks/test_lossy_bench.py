@@ -1,26 +1,13 @@
 """The benchmark of the lossy parts: what it runs and refuses, not how fast anything is."""
 
-import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module, with its neighbour."""
-    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
-        yield importlib.import_module("lossy")
-    for name in ("lossy", "measuring"):
-        sys.modules.pop(name)
+SCRIPT = "lossy"
 
 
 def test_every_work_is_timed_and_printed(bench: Any, tmp_path: Path, capsys) -> None:

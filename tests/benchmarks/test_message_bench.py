@@ -1,27 +1,17 @@
 """The benchmark of whole messages: what it runs, not how fast anything is."""
 
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module, with its neighbours."""
-    before = set(sys.modules)
-    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
-        yield importlib.import_module("message")
-    for name in {"message", "measuring"} - before:
-        sys.modules.pop(name, None)
+SCRIPT = "message"
 
 
 def test_every_method_is_timed_and_printed(

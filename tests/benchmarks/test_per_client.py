@@ -1,19 +1,8 @@
 """The benchmark of what a client costs: that nothing is trained, and that rounds are counted."""
 
-import importlib
-import sys
-from pathlib import Path
-from unittest.mock import patch
-
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bench():
-    with patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
-        yield importlib.import_module("per_client")
+SCRIPT = "per_client"
 
 
 @pytest.mark.slow

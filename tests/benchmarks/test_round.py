@@ -1,23 +1,10 @@
 """The benchmark of a round: that it compares like with like, not how fast anything is."""
 
-import importlib
 import json
-import sys
-from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-from fedsim import TASKS
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """The script as a module; the task that it registers is gone afterwards."""
-    with patch.dict(TASKS), patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
-        yield importlib.import_module("round")
+SCRIPT = "round"
 
 
 @pytest.fixture(scope="module")
