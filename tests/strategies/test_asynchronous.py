@@ -1,6 +1,5 @@
-"""FedBuff and FedAsync by hand; and nothing that clients trained is lost without a count."""
+"""Servers that do not wait: nothing that clients trained is lost without a count."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compressors import Compressor, Raw, decompress, gradient_dropping
-from strategies import ClientEnd, FedAsync, FedBuff, Staleness, build
+from strategies import ClientEnd, FedBuff, Staleness, build
 from tests.support.linear import Pull, grid_of, modded_app, record, vector
 from tests.support.turning import Turning
 
 LIKE = {"w": torch.zeros(4)}
-# Three clients and five updates: client 0 is fast, client 2 is slow.
-ORDER = ((0, 4.0), (1, 2.0), (0, 8.0), (2, 6.0), (1, 16.0))
 
 
 RAW = Raw()
@@ -24,41 +21,6 @@ RAW = Raw()
 
 def turning(server: Any, up: Compressor = RAW, down: Compressor = RAW) -> Turning:
     return Turning(server, ClientEnd(up, down, LIKE), LIKE)
-
-
-def go(server: Any, order: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    """How old the models of the updates were, and the server's model after each."""
-    world, stale, models = turning(server), [], []
-    for client in range(3):
-        world.ask(client)
-    for client, value in order:
-        stale.append(world.turn(client, {"w": torch.full((4,), value)}).staleness)
-        assert server.channel is not None
-        models.append(float(server.channel.weights["w"][0]))
-    return stale, models
-
-
-def test_fedbuff_by_hand() -> None:
-    """(4 + 2) / 2 moves the model to 3; (8 / 2 + 6 / 2) / 2 to 6.5; the fifth update waits."""
-    server = build(FedBuff(2, "polynomial(1)"), Raw(), clients=3)
-    stale, models = go(server, ORDER)
-    assert stale == [0, 0, 1, 1, 1]
-    assert models == [0, 3, 3, 6.5, 6.5]
-    assert (server.steps, server.buffered) == (2, 1)
-
-
-def test_fedbuff_at_another_rate_without_weights() -> None:
-    server = build(FedBuff(2, "constant", 0.5), Raw(), clients=3)
-    assert go(server, ORDER)[1] == [0, 1.5, 1.5, 5, 5]
-
-
-def test_fedasync_by_hand() -> None:
-    """Client 1's first: a quarter of the way from 2 to the model 0 + 2 that it has come to."""
-    server = build(FedAsync("polynomial(1)", 0.5), Raw(), clients=3)
-    stale, models = go(server, ORDER)
-    assert stale == [0, 1, 1, 3, 2]
-    assert models[:4] == [2, 2, 4, 4.25]
-    assert models[4] == pytest.approx(4.25 + (2 + 16 - 4.25) / 6)
 
 
 @pytest.mark.parametrize(

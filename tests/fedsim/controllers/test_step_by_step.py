@@ -16,6 +16,7 @@ from fedsim.settings.controllers import (
     Observation,
     parse_controller,
 )
+from fedsim.settings.controllers.links import Pace
 
 _NOT_YET = ("seconds", "train_loss", "loss", "metric", "update_norm", "agreement")
 
@@ -246,3 +247,33 @@ def test_link_fills_its_time(name: str, seen: dict[str, Any], p: float) -> None:
     chosen, memory = parse_controller(name).choose(told(clients={3: ClientObservation(**seen)}), {})
     assert memory == {} and isinstance(chosen, dict) and list(chosen) == [3]
     assert (chosen[3].n, chosen[3].p) == (8, pytest.approx(p, rel=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("text", "compute", "n"),
+    [
+        ("pace(2)", 0.5, 4),
+        ("pace(2)", 0.51, 3),
+        ("pace(2)", 2.0, 1),
+        ("pace(2)", 2.5, 1),
+        ("pace(2)", 1.01, 1),
+        ("pace(2, most=4)", 0.5, 4),
+        ("pace(2, most=3)", 0.5, 3),
+        ("pace(2)", 0.0, 100),
+        ("pace(2)", 0.02, 100),
+        ("pace(2)", 0.0201, 99),
+        ("pace(2, most=1)", 0.5, 1),
+        ("pace(2, most=1)", 5.0, 1),
+    ],
+)
+def test_as_many_as_there_is_time_for(text: str, compute: float, n: int) -> None:
+    """The whole part of seconds / compute, from 1 to ``most``, which is 100 unless given."""
+    controller = parse_controller(text)
+    assert isinstance(controller, Pace)
+    assert controller.iterations(ClientObservation(compute=compute)) == n
+
+
+@pytest.mark.parametrize(("seconds", "compute", "n"), [(0.3, 0.1, 3), (0.6, 0.2, 3), (0.7, 0.1, 7)])
+def test_what_fits_exactly_is_done(seconds: float, compute: float, n: int) -> None:
+    """`pace(0.3)` and `compute=100ms`: three iterations take so many seconds."""
+    assert Pace(seconds).iterations(ClientObservation(compute=compute)) == n

@@ -169,6 +169,7 @@ def test_without_orders_there_are_no_such_columns() -> None:
         (["loss 2", "loss 2"], "loss 2 x 2"),
         (["client2 left"], "client2 left x 1"),  # a name, not a number
         (list("abcdd"), "d x 2; a x 1; b x 1; other reasons x 1"),
+        (["long " * 100], f"{'long ' * 23}long… x 1"),
     ],
 )
 def test_reasons_by_hand(given: list[str], told: str) -> None:

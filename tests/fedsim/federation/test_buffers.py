@@ -18,6 +18,7 @@ from fedsim.federation.trainer import Trainer, build_model
 from tests.support.asyncruns import NETWORK
 from tests.support.models import normed
 from tests.support.runs import Memories, clients, payloads, rounds
+from tests.support.threes import table
 
 MakeTask = Callable[..., Task]
 
@@ -158,3 +159,15 @@ def test_what_is_in_no_state_dict_does_not_travel() -> None:
     layer = nn.BatchNorm1d(2)
     layer.register_buffer("table", torch.ones(3), persistent=False)
     assert ModelBuffers(layer, "").names == ("running_mean", "running_var")
+
+
+def test_buffers_travel_beside_the_model(make_task: Any, tmp_path: Path) -> None:
+    """A byte takes a second: 24 + 4 weights of the first layer, 4 + 4 of the norm, 12 + 3 of the
+    last; 8 statistics."""
+    task = make_task(build=normed, clients=1)
+    common = {"method": "raw", "temporal": 1, "iterations": 2, "keep_payloads": True}
+    run(RunConfig.of(task=task.name, network="up=8bit, down=8bit, compute=0s", **common), tmp_path)
+    lengths = {name: len(data) for name, data in payloads(tmp_path).items()}
+    for name in ("round-00001/client-000-up", "round-00002/client-000-up"):
+        assert lengths[f"{name}.bin"] == 51 * 4 + 3 and lengths[f"{name}.buffers"] == 8 * 4 + 3
+    assert table(tmp_path)["sim_seconds"].tolist() == [207 + 35, 2 * (207 + 35)]

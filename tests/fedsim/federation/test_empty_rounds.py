@@ -4,12 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from safetensors.torch import load_file
 
 from fedsim import RunFailed, run
-from tests.support.runs import clients, model, rounds, small
+from tests.support.runs import model, rounds, small
 
 EMPTY: dict[str, dict[str, Any]] = {
     "everybody drops out": {"dropout": 1.0},
@@ -45,29 +44,6 @@ def test_the_model_stays_and_every_round_is_written(
         frame["iteration"].iloc[-1],
     )
     assert math.isinf(summary["ratio_wire"]) and summary["up_share"] == 0
-
-
-def test_some_rounds_are_empty_and_the_others_count(tmp_path: Path) -> None:
-    """Three of twenty clients, three of ten drop out: about one round of 37 has nobody."""
-    for seed in range(2):
-        given = {"dropout": 0.5, "cohort": 3, "clients": 20, "iterations": 50, "temporal": 1}
-        out = tmp_path / str(seed)
-        summary = run(small(method="raw", seed=seed, **given), out).summary
-        frame, told = rounds(out), clients(out)
-        assert summary["status"] == "done" and len(frame) == 50
-        assert (frame["clients"] + frame["failures"] == 3).all() and (frame["clients"] == 0).any()
-        bits = frame["up_wire_bits"].max() / frame["clients"][frame["up_wire_bits"].idxmax()]
-        assert summary["up_wire_bits"] == bits * (frame["clients"] > 0).sum()
-        each = 32 * summary["trained_parameters"] / bits
-        assert summary["ratio_wire"] == pytest.approx(each, rel=1e-12)  # that of one message
-        assert told["up_wire_bits"].sum() == frame["up_wire_bits"].sum()
-
-
-def test_time_passes_until_the_deadline(tmp_path: Path) -> None:
-    network = {"network": "up=1kbit, compute=1ms", "deadline": "3s"}
-    run(small(method="raw", **network), tmp_path)
-    ends = pd.read_parquet(tmp_path / "rounds.parquet")["sim_end_seconds"]
-    assert ends.tolist() == [3, 6, 9, 12] or ends.iloc[0] == 3
 
 
 def test_the_model_is_that_of_the_start(tmp_path: Path) -> None:

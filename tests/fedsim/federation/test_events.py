@@ -49,80 +49,6 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     return with_times
 
 
-def test_who_comes_when_by_hand(computing: Clocked, tmp_path: Path) -> None:
-    """Batches of 2, 3 and 5 s without links; the buffer of two moves the model at 3, 5 and 6 s."""
-    computing([2.0, 3.0, 5.0])
-    settings = {"strategy": "fedbuff", "clients": 3, "buffer_size": 2, "temporal": 1}
-    run(small(network="compute=1s", iterations=2, **settings), tmp_path)
-    came = clients(tmp_path)
-    assert came["client"].tolist() == [0, 1, 0, 2, 1, 0]
-    assert came["sim_end_seconds"].tolist() == [2, 3, 4, 5, 6, 6]
-    assert came["staleness"].tolist() == [0, 0, 1, 1, 1, 1]
-    assert came["message"].tolist() == [1, 1, 2, 1, 2, 3]
-    made = pd.read_parquet(tmp_path / "rounds.parquet")
-    assert made["sim_end_seconds"].tolist() == [4, 6]
-    assert made["version"].tolist() == [1, 3]
-    assert made[["buffered", "in_flight"]].to_numpy().tolist() == [[1, 2], [0, 2]]
-
-
-AWAY = "client,seconds,available\n0,0,1\n1,0,1\n2,0,0\n2,3.5,1\n"
-"""Client 2 is there from 3.5 s on."""
-
-
-@pytest.mark.parametrize(
-    ("more", "came", "unused"),
-    [
-        # Client 2 is late by 1 s. It makes place at 4 s, but until 5 s nobody else is idle.
-        ({"deadline": "4s", "late": "hold"}, "0@2 1@3 0@4 2@5 1@6 0@6", "2@5"),
-        ({"deadline": "4s", "late": "drop"}, "0@2 1@3 0@4 2@5 1@6 0@6", "2@5"),
-        ({"deadline": "4s", "late": "count"}, "0@2 1@3 0@4 2@5 1@6 0@6", ""),
-        # 1 and 2 are at work, and late at 2.5 s: 0 is asked, and 1 again when it has answered.
-        ({"deadline": "2.5s", "late": "count", "cohort": 2}, "1@3 0@4.5 2@5 1@6", ""),
-        # A client that has dropped out is known at once, or at its deadline.
-        ({"dropout": "after=1"}, "0@2 1@3 0@4 2@5 1@6 0@6", "0@2 1@3 0@4 2@5 1@6 0@6"),
-        ({"dropout": "before=1"}, "0@0 1@0 2@0 0@0 1@0 2@0", "0@0 1@0 2@0 0@0 1@0 2@0"),
-        (
-            {"dropout": "after=1", "deadline": "4s"},
-            "0@4 1@4 2@5 0@8 1@8 2@10",
-            "0@4 1@4 2@5 0@8 1@8 2@10",
-        ),
-        (
-            {"dropout": "before=1", "deadline": "4s"},
-            "0@4 1@4 2@4 0@8 1@8 2@8",
-            "0@4 1@4 2@4 0@8 1@8 2@8",
-        ),
-        # Rows of one update, and two at work: 1 and 2.
-        ({"cohort": 1, "ask": 2}, "1@3 2@5", ""),
-        ({"availability": AWAY}, "0@2 1@3 0@4 1@6 0@6 0@8", ""),
-    ],
-    ids=str,
-)
-def test_who_leaves_or_is_late_by_hand(
-    computing: Clocked, tmp_path: Path, more: dict[str, Any], came: str, unused: str
-) -> None:
-    """Batches of 2, 3 and 5 s, as above; which update comes when, and which are not used."""
-    computing([2.0, 3.0, 5.0])
-    if "availability" in more:
-        (tmp_path / "there.csv").write_text(more["availability"])
-        more = more | {"availability": str(tmp_path / "there.csv")}
-    settings = {"strategy": "fedbuff", "clients": 3, "buffer_size": 2, "temporal": 1}
-    run(small(network="compute=1s", iterations=2, **settings | more), tmp_path / "out")
-    rows = clients(tmp_path / "out")
-    names = [f"{c}@{s:g}" for c, s in zip(rows["client"], rows["sim_end_seconds"], strict=True)]
-    assert names == came.split()
-    used = rows["samples"] > 0
-    assert [n for n, is_used in zip(names, used, strict=True) if not is_used] == unused.split()
-    spent = rows[[f"sim_{p}_seconds" for p in ("download", "compute", "upload", "waiting")]]
-    asked = rows["sim_end_seconds"] - spent.sum(axis=1)
-    assert (asked.to_numpy() >= 0).all() and (spent.to_numpy() >= 0).all()
-    why = {"dropout": f"dropped out {str(more.get('dropout')).partition('=')[0]} training"}
-    reason = next((why[name] for name in more if name in why), "its update came after the deadline")
-    assert set(rows.loc[~used, "failure_reasons"]) <= {reason}
-    if "late" in more:
-        late = [n for n, is_late in zip(names, rows["overdue"], strict=True) if is_late]
-        assert late == [n for n in names if n.startswith(("1", "2") if "cohort" in more else "2")]
-
-
 def test_the_ratio_goes_by_what_clients_did(computing: Clocked, tmp_path: Path) -> None:
     """Three iterations, two a message. Updates of two come at 4 (client 0), 6.5 (1) and 8 s (0);
     then of one at 10 s (0), of two at 11 s (2), asked for at 0 s, and of one at 12 s (0).
@@ -136,45 +62,6 @@ def test_the_ratio_goes_by_what_clients_did(computing: Clocked, tmp_path: Path) 
     assert made["used_iterations"].tolist() == [2, 4 / 3]
     wanted = 32 * summary["trained_parameters"] * (2 + 4 / 3) / summary["up_wire_bits"]
     assert summary["ratio_wire"] == pytest.approx(wanted, rel=1e-12)
-
-
-def test_a_worker_goes_on_when_all_parts_have_come(computing: Clocked, tmp_path: Path) -> None:
-    """Two workers, batches of 1 and 4.5 s, and 1 s a message, whatever its length.
-
-    Worker 0 has the model at 1 s and pushes at 2 s: to itself at once, to worker 1 by 3 s; what
-    that part has become is back at 4 s. Worker 1 pushes at 5.5 s, and has come at 6.5 s.
-    """
-    computing([1.0, 4.5])
-    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
-    run(small(network="latency=500ms, compute=1s", iterations=2, **settings), tmp_path)
-    came = clients(tmp_path)
-    assert came["client"].tolist() == [0, 0, 1, 0]
-    assert came["sim_end_seconds"].tolist() == [3, 6, 6.5, 9]
-    # Part 1 has moved once when worker 0 comes again; part 0 twice, and part 1 once, when worker 1
-    # does; part 0 once when worker 0 comes for the third time.
-    assert came["staleness"].tolist() == [0, 0.5, 1.5, 0.5]
-
-
-def test_a_worker_that_is_overdue_makes_place_for_the_other(
-    computing: Clocked, tmp_path: Path
-) -> None:
-    """A deadline of 4 s. Worker 1 is asked at some T: its batch is over at T + 5.5, its own part
-    has its push then, the other at T + 6.5. Worker 0 is asked at T + 4: it has the model at T + 5,
-    has trained at T + 6, and has come at T + 7: part 0 has moved once meanwhile, and part 1 once.
-    """
-    computing([1.0, 4.5])
-    settings = {"strategy": "sharded", "clients": 2, "method": "raw", "temporal": 1}
-    more = {"cohort": 1, "deadline": "4s", "late": "count"}
-    config = small(network="latency=500ms, compute=1s", iterations=12, **settings, **more)
-    run(config, tmp_path)
-    came = clients(tmp_path)
-    place = came.index[came["client"] == 1][0]
-    late, after = came.loc[place], came.loc[place + 1]
-    assert late["overdue"] == 1 and after["client"] == 0 and after["overdue"] == 0
-    begun = late["sim_end_seconds"] - 6.5
-    assert after["sim_end_seconds"] == begun + 7
-    # When worker 1's push comes to part 0, worker 0's own has moved it, at T + 6.
-    assert late["staleness"] == 0.5 and after["staleness"] == 0.5
 
 
 @pytest.mark.parametrize("more", [{}, {"downlink": "sbc(0.1)"}], ids=["model", "updates"])

@@ -8,7 +8,6 @@ import torch
 
 from fedsim import run
 from fedsim.federation import ledger
-from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from fedsim.runs import totals
@@ -167,20 +166,6 @@ def test_failures_by_hand() -> None:
         "returned": 0,
         "lost": 0,
     }
-    rounds = pd.DataFrame(
-        {"failures": [1, 3], "failed_up_bits": [48, 0], "returned": [0, 2], "lost": [1, 0]}
-    )
-    why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
-    clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
-    clients = clients.assign(client=[4, 5, 5, 4], round=[1, 1, 2, 2])
-    assert totals.failed(rounds, clients) == {
-        "failures": 4,
-        "failure_reasons": "loss nan (round …) x 2; no room x 1",
-        "failed_up_bits": 48,
-        "returned": 2,
-        "lost": 1,
-        "failed_clients": "client 4 (2 times), client 5",
-    }
 
 
 def test_nothing_reaches_a_client_without_a_node() -> None:
@@ -202,13 +187,6 @@ def test_what_was_sent_before_the_model_is_charged() -> None:
     assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
     own = books_of(wished)[2]
     assert (own.down_wire_bits, own.down_news_bits) == (104 + 64, 24)
-
-
-def test_reasons_stay_short() -> None:
-    found = [f"{letter} error" for letter in "aaabbcde"] + ["long " * 100]
-    told = reasons(found)
-    assert told.startswith("a error x 3; b error x 2; c error x 1; other reasons x 3")
-    assert len(reasons(["long " * 100])) < 130
 
 
 def test_layers_by_hand() -> None:

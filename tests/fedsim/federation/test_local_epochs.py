@@ -58,24 +58,6 @@ def test_every_client_does_its_own_epochs(
     assert {"sent_fraction", "down_order_bits"}.isdisjoint(rows)  # nothing is ordered or charged
 
 
-def test_fednova_weighs_by_the_iterations_of_each(make_task: Any, tmp_path: Path) -> None:
-    """Shares 2/3 and 1/3: tau_eff = 4/3 + 1/3, and the sum of q update / n is 4 + 32/3."""
-    epochs(two(make_task), tmp_path, weighting="nova", rounds=1)
-    assert last(tmp_path) == pytest.approx([5 / 3 * (4 + 32 / 3)] * 3, rel=1e-6)
-
-
-@pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=["no controller", "fixed"])
-def test_the_rate_goes_by_the_mean(more: dict[str, Any], make_task: Any, tmp_path: Path) -> None:
-    """The rate is 0 from iteration 3 on, and rounds begin at 0, 1.5 and 3: at 0, 2 and 3.
-
-    Round 2, from 22: the first client has one step of a rate, to 19; the other one too, to 43.
-    """
-    task = two(make_task, lr_steps=((3, 0.0),))
-    epochs(task, tmp_path, rounds=3, **more)
-    assert table(tmp_path)["iteration"].tolist() == [2, 3, 5]
-    assert last(tmp_path) == [31.0] * 3
-
-
 def test_the_clock_and_a_price_have_the_time_of_each(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

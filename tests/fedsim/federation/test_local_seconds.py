@@ -57,18 +57,6 @@ def test_every_client_does_what_fits(
     assert not verify(tmp_path).failures
 
 
-def test_fednova_weighs_by_the_iterations_of_each(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """4 s: eight iterations and two, of shares 2/3 and 1/3: tau_eff = 16/3 + 2/3 = 6.
-
-    Updates are 16 (1 - 2^-8) and 64 (1 - 2^-2) = 48.
-    """
-    trained(make_task, tmp_path, monkeypatch, weighting="nova", rounds=1, local_seconds=4)
-    fast = 16 * (1 - 2**-8)
-    assert last(tmp_path) == pytest.approx([6 * (2 / 3 * fast / 8 + 1 / 3 * 48 / 2)] * 3, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("seconds", "compute", "n"),
     [(0.3, 0.1, 3), (1.0, 1 / 3, 3), (0.1, 5.0, 1), (7.0, 2.0, 3), (0.7, 0.1, 7)],

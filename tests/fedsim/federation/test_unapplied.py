@@ -1,7 +1,4 @@
-"""Every update that was trained is applied, or counted as lost, or held.
-
-Three of nine clients send so slowly that each of their updates comes when its round is over.
-"""
+"""What is held back: residuals, and updates that come late and cannot be applied."""
 
 from pathlib import Path
 from typing import Any
@@ -11,48 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import compress, decompress
-from fedsim import run
+from fedsim import RunConfig, run
 from fedsim.federation.orders import uplink_at
-from tests.support.cases import cases
-from tests.support.runs import clients, rounds, small
-
-
-def always_late(folder: Path, up: str = "600000", **more: Any) -> dict[str, Any]:
-    """31 rounds, half of which three clients of nine miss."""
-    folder.mkdir()
-    rows = [f"{c},0,{up if c < 3 else '20000000'},100000000" for c in range(9)]
-    (folder / "links.csv").write_text("\n".join(["client,seconds,up,down", *rows]))
-    network = {"network": f"trace={folder / 'links.csv'}, compute=1ms", "deadline": "1s"}
-    return {"clients": 9, "temporal": 1, "iterations": 31, **network, **more}
-
-
-def trained(folder: Path) -> int:
-    """Updates of which the upload began, or that dropped out after training."""
-    told = clients(folder)
-    return int(
-        (told["down_message_bits"] > 0).sum()
-        - told["failure_reasons"].str.contains("before training").sum()
-    )
-
-
-LOSSY = {
-    "late": {"method": "raw"},
-    "late, and dropped": {"method": "raw", "late": "drop"},
-    "late, and counted": {"method": "raw", "late": "count"},
-    "late, of a method with random numbers": {"method": "qsgd(4)", "up": "70000"},
-    "late, and dropped out": {"method": "raw", "dropout": "before=0.1, after=0.2"},
-}
-
-
-@pytest.mark.parametrize("settings", cases(LOSSY, quick=("late", "late, and dropped out")))
-def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_path: Path) -> None:
-    summary = run(small(**always_late(tmp_path / "in", **settings)), tmp_path / "run").summary
-    told, each = rounds(tmp_path / "run"), clients(tmp_path / "run")
-    applied = told["clients"].sum()
-    assert trained(tmp_path / "run") == applied + summary["lost"] + summary["held"]
-    assert summary["lost"] == told["lost"].sum() == each["lost"].sum()
-    is_lost = settings.get("late", "hold") != "count"
-    assert (summary["lost"] > 2) == is_lost and summary["held"] <= 3
+from tests.support.runs import clients, small
+from tests.support.threes import give_links, table, threes
 
 
 def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
@@ -115,3 +74,24 @@ def test_what_is_held_does_not_depend_on_the_downlink(method: str) -> None:
     names = ("held", "held_norm", "lost", "returned", "failures")
     assert [sent[name] for name in names] == [relayed[name] for name in names]
     assert sent["lost"] + sent["returned"] > 0
+
+
+def test_what_comes_late_and_cannot_be_applied_is_one_failure(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Client 2's first update, of norm 48 sqrt(3), is late in round 1 and comes in round 2.
+
+    Latencies of 0.5 s, 2 s of training, and uploads of 1, 2 and 4 s: they come at 4, 5 and 7 s.
+    """
+    give_links(monkeypatch, up=[120, 60, 30])
+    network = "down=120bit, latency=500ms, compute=1s"
+    settings = {"method": "ef(raw)", "temporal": 2, "iterations": 4, "network": network}
+    task = make_task(**threes([16.0, 32.0, 64.0])).name
+    config = RunConfig.of(task=task, deadline="6.5s", late="count", max_norm=50, **settings)
+    run(config, tmp_path)
+    rows, came = table(tmp_path), clients(tmp_path).set_index(["round", "client"])
+    assert rows["failures"].tolist() == [1, 0] and rows["absent"].tolist() == [0, 0]
+    assert came["failures"][1, 2] == 1 and came["failures"][2, 2] == 0
+    assert "norm 83.1: at most 50" in came["failure_reasons"][2, 2]
+    assert "norm 83.1: at most 50" in rows["failure_reasons"][1]
+    assert rows["failed_up_bits"].tolist() == [0, 120] == [0, came["failed_up_bits"][2, 2]]

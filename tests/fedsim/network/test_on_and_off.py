@@ -5,20 +5,16 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import ROUNDED, Rate
-from tests.support.runs import clients
-from tests.support.threes import give_links, last, table, threes
 
 ON, OFF = 60.0, 20.0
 SHARE = ON / (ON + OFF)
@@ -201,71 +197,3 @@ def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
     plain = [made.at(0.0, number, 0, 10)[1] for number in range(1, 1001)]
     counts = np.bincount([client for who in plain for client in who], minlength=10)
     assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()
-
-
-def waiting(task: Any, folder: Path, available: str, **settings: Any) -> RunConfig:
-    """Rounds of one iteration, 1 s long; 120 bits at 120 bit/s down."""
-    (folder / "there.csv").write_text(available)
-    return RunConfig.of(
-        task=task.name,
-        method="raw",
-        temporal=1,
-        network="down=120bit, compute=1s",
-        availability=str(folder / "there.csv"),
-        min_replies=2,
-        **settings,
-    )
-
-
-def asked(folder: Path) -> list[list[int]]:
-    """The clients of each round's cohort, of which those that come later are not."""
-    came = clients(folder)
-    there = came[came["down_message_bits"] > 0]
-    return [sorted(part) for _, part in there.groupby("round")["client"]]
-
-
-def test_a_round_may_be_of_late_updates_alone(
-    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first round ends at its limit, 5 s, and client 1 is due at 7 s. Client 0 has left at 2 s:
-    nobody is free, and the second round ends with client 1's update, which alone moves the model.
-
-    Half-way to 16, and then half-way from 0 to 32: 8 + 16.
-    """
-    give_links(monkeypatch, up=[60, 20])
-    task = make_task(**threes([16.0, 32.0]))
-    rows = "client,seconds,available\n0,0,1\n0,2,0\n0,500,0\n1,0,1\n"
-    settings = {"iterations": 2, "deadline": "5s", "late": "count"}
-    config = waiting(task, tmp_path, rows, **settings)
-    run(config.but(min_replies=1), tmp_path / "run")
-    made = table(tmp_path / "run")
-    assert made["sim_end_seconds"].tolist() == [5, 7]
-    assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]
-    assert asked(tmp_path / "run") == [[0, 1]]
-    assert last(tmp_path / "run") == [24] * 3
-
-
-@pytest.mark.parametrize(
-    ("slots", "network", "cohorts", "ends"),
-    [
-        ("slots(2, 3s)", "compute=2s", [[0, 2], [0, 2], [1, 3], [0, 2]], [2, 4, 6, 8]),
-        ("slots(5, 10s)", "compute=10s", [[0], [1], [2], [3], [0]], [10, 20, 30, 40, 60]),
-    ],
-)
-def test_each_client_is_asked_in_its_slot(
-    slots: str,
-    network: str,
-    cohorts: list[list[int]],
-    ends: list[int],
-    make_task: Any,
-    tmp_path: Path,
-) -> None:
-    """Rounds of 2 s begin at 0, 2, 4 and 6 s; slots at 0, 3 and 6 s. Nobody has the fifth slot."""
-    task = make_task(**threes([1.0, 2.0, 3.0, 4.0]))
-    config = RunConfig.of(
-        task=task, method="raw", temporal=1, rounds=len(ends), network=network, availability=slots
-    )
-    run(config, tmp_path, progress=False)
-    rows = clients(tmp_path)
-    assert [[*group["client"]] for _, group in rows.groupby("round")] == cohorts
-    assert table(tmp_path)["sim_end_seconds"].tolist() == ends

@@ -31,24 +31,6 @@ def rows(folder: Path) -> tuple[pd.DataFrame, list[list[int]]]:
     ]
 
 
-@pytest.mark.parametrize("strategy", ["dsgd", "fedbuff(2)"])
-def test_clients_tell_their_samples_once(strategy: str, tmp_path: Path) -> None:
-    """32 bits each: 160 bits of five clients, and 1 s + 32 / 320 s before anybody is asked."""
-    base = small(**FIVE | {"network": NETWORK, "method": "raw"}, strategy=strategy)
-    run(base, tmp_path / "one", progress=False)
-    other = run(base.but(sampler="weighted(samples)"), tmp_path / "other", progress=False)
-    (plain, _), (asked, _) = rows(tmp_path / "one"), rows(tmp_path / "other")
-    assert asked["up_sampler_bits"].tolist() == [160, 0, 0, 0]
-    assert asked["down_sampler_bits"].tolist() == [0, 0, 0, 0]
-    assert "up_sampler_bits" not in plain
-    more = asked["sim_seconds"] - plain["sim_seconds"]
-    assert more.tolist() == pytest.approx([1.1, 0, 0, 0])
-    for name, bits in (("up_wire_bits", [160, 0, 0, 0]), ("total_bits", None)):
-        extra = (asked[name] - plain[name]).tolist()
-        assert extra == bits if bits else 160 <= extra[0] < 160 + 999
-    assert other.summary["up_sampler_bits"] == 160 / 2
-
-
 @pytest.mark.parametrize(
     "more",
     [
