@@ -1,7 +1,5 @@
-"""The page of columns is what the records declare, and runs write what they declare."""
+"""Runs write the columns that the records declare."""
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ from fedsim.results.summaries import TABLES, WAITING
 from fedsim.runs.run import run
 from fedsim.settings.config import RunConfig
 
-DOCS = Path(__file__).parent.parent / "docs"
 SHARED: dict[str, Any] = {
     "task": "digits",
     "clients": 6,
@@ -38,12 +35,6 @@ RUNS: list[tuple[dict[str, Any], set[str]]] = [
     (LINKS | {"strategy": "fedbuff(2)", "deadline": "9s"}, {NETWORK, ASYNCHRONOUS, OVERDUE}),
 ]
 """Settings, and of the conditions that columns have those that they meet."""
-
-
-def test_the_page_is_up_to_date() -> None:
-    page = runpy.run_path(str(DOCS / "make_columns.py"))["page"]()
-    written = (DOCS / "columns.md").read_text(encoding="utf-8")
-    assert written == page, "run: python docs/make_columns.py"
 
 
 @pytest.mark.parametrize(("settings", "met"), RUNS)

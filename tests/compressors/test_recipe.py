@@ -17,7 +17,7 @@ CLASS, ROW = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 COMMANDS = re.findall(r"^ {7}(.+)$", STEPS, re.MULTILINE)
 TESTS = [
     "tests/test_house.py",
-    "tests/test_catalogue_page.py",
+    "tests/test_pages.py::test_the_page_is_up_to_date[catalogue]",
     "tests/compressors/test_catalogue.py",
     "tests/compressors/test_golden.py",
 ]
@@ -75,7 +75,7 @@ def test_the_recipe_makes_a_method_that_passes_the_suite(tree: Path) -> None:
     follow(tree)
     assert "`python -m pytest -k outliers tests/compressors`" in STEPS
     (tree / "tests" / "compressors" / "test_used.py").write_text(USED)
-    chosen = "outliers or test_catalogue or test_house and compressors"
+    chosen = "outliers or catalogue or test_house and compressors"
     files = ["tests/compressors", *TESTS[:2]]
     done = started(tree, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-k", chosen, *files)
     assert done.returncode == 0, done.stdout

@@ -12,4 +12,3 @@ def test_the_page_has_the_commands_of_the_readme() -> None:
     with (DOCS / "first-minutes.csv").open(encoding="utf-8") as file:
         commands = [row["command"] for row in csv.DictReader(file)]
     assert commands == [line for line in made["typed"]() if line in commands]
-    assert (DOCS / "first-steps.md").read_text(encoding="utf-8") == made["page"]()

@@ -34,6 +34,7 @@ from tests.support.threes import threes
 __all__ = ["make_task", "not_tried"]  # the fixtures
 
 METHOD = "ef(topk({p}) | float32 | bitmap)"
+FACTS = ("n", "p", "up_bits", "sent", "train_loss", "update_norm", "residual_norm")
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,10 @@ def fails(monkeypatch: pytest.MonkeyPatch, client: int, call: int) -> None:
     monkeypatch.setattr(Trainer, "train", train)
 
 
-def near(seen: ClientObservation, **facts: float) -> None:
-    found = {name: getattr(seen, name) for name in facts}
-    assert found == pytest.approx(facts, rel=1e-6, abs=1e-6)
+def near(seen: ClientObservation, *facts: float) -> None:
+    """``facts``: by the names of ``FACTS``."""
+    found = [getattr(seen, name) for name in FACTS]
+    assert found == pytest.approx([*facts], rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.usefixtures(not_tried.__name__)
@@ -115,26 +117,8 @@ def test_what_is_told_where_a_client_fails(
     assert all(getattr(first, name) is None for name in known)
     assert (first.up_bits, first.down_bits, first.seconds) == (0, 0, 0)
 
-    near(
-        second.clients[0],
-        n=1,
-        p=0.34,
-        up_bits=64,
-        sent=1,
-        train_loss=50,
-        update_norm=5,
-        residual_norm=3,
-    )
-    near(
-        second.clients[1],
-        n=1,
-        p=0.34,
-        up_bits=64,
-        sent=1,
-        train_loss=338,
-        update_norm=13,
-        residual_norm=5,
-    )
+    near(second.clients[0], 1, 0.34, 64, 1, 50, 5, 3)
+    near(second.clients[1], 1, 0.34, 64, 1, 338, 13, 5)
     assert second.train_loss == pytest.approx((50 + 338 + 578) / 3)
     assert second.update_norm == pytest.approx(math.sqrt(481) / 3)
     assert second.loss == pytest.approx(481 / 18)
@@ -142,27 +126,9 @@ def test_what_is_told_where_a_client_fails(
 
     begin = [36 + 64 / 9 + 25, 256 + 256 / 9 + 625]
     losses = [5 / 8 * square / 2 for square in begin]
-    near(
-        third.clients[0],
-        n=2,
-        p=0.67,
-        up_bits=96,
-        sent=2,
-        train_loss=losses[0],
-        update_norm=math.sqrt(4.5**2 + 2**2 + 3.75**2),
-        residual_norm=2,
-    )
+    near(third.clients[0], 2, 0.67, 96, 2, losses[0], math.sqrt(4.5**2 + 2**2 + 3.75**2), 2)
     assert third.clients[1] == second.clients[1]  # of its last used update
-    near(
-        third.clients[2],
-        n=2,
-        p=0.67,
-        up_bits=96,
-        sent=2,
-        train_loss=losses[1],
-        update_norm=math.sqrt(12**2 + 4**2 + 18.75**2),
-        residual_norm=4,
-    )
+    near(third.clients[2], 2, 0.67, 96, 2, losses[1], math.sqrt(12**2 + 4**2 + 18.75**2), 4)
     assert third.train_loss == pytest.approx(sum(losses) / 2)  # of those who reported
     assert third.update_norm == pytest.approx(math.hypot(13.75, 7.5))
     cosine = 37.5 / (math.sqrt(481) / 3 * math.hypot(13.75, 7.5))

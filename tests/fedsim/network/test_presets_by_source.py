@@ -10,14 +10,12 @@ deviation of their logarithms.
 """
 
 import math
-import runpy
 
 import numpy as np
 import pytest
 
 from fedsim.ground.errors import UsageError
 from fedsim.network import DEVICE_PROFILES, PRESETS, parse
-from tests.support.markdown import ROOT
 
 
 def profile(name: str, down: float, up: float, trip: float) -> tuple[float, float, float, str]:
@@ -106,9 +104,3 @@ def test_an_unknown_device_names_those_that_there_are() -> None:
     with pytest.raises(UsageError) as refused:
         parse("4g, device=phone")
     assert all(word in str(refused.value) for word in ("device", "'phone'", *DEVICE_PROFILES))
-
-
-def test_the_page_s_table_of_presets_is_up_to_date() -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "make_networks.py"))["page"]()
-    written = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
-    assert written == page, "run: python docs/make_networks.py"

@@ -1,4 +1,4 @@
-"""`--stop-at-bits`: the last round within the bits is scored, however much its successor sends."""
+"""`--stop-at-bits`: where a run ends, and the last round within the bits, which is scored."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 import fedsim
-from fedsim import Callback, Federation, run
+from fedsim import Callback, Federation, RunConfig, run
 from fedsim.ground.columns import receivers
 from fedsim.runs.callbacks import CsvWriter
 from fedsim.runs.trackers.base import Tracker
@@ -195,3 +195,40 @@ def test_statistics_that_did_not_come_are_those_of_the_server(make_task: Any) ->
     jump = int(np.argmax(np.diff(bits[2:]))) + 2
     done = run(config.but(stop_at_bits=float((bits[jump] + bits[jump + 1]) / 2)), progress=False)
     assert done.rounds["metric"].notna().to_numpy()[-2:].all()
+
+
+MANY = {"temporal": 2, "iterations": 20, "evaluate_every": 10}  # ten rounds, scored at the end
+
+
+@pytest.mark.slow
+def test_it_ends_after_the_round_that_reaches_the_bits(tmp_path: Path) -> None:
+    whole, seen = run(small(**MANY)).rounds, list[Any]()
+    stop = float(spent(whole, "up")[5])  # exactly what was sent after six rounds of ten
+    done = run(small(**MANY, stop_at_bits=stop), tmp_path / "a", callbacks=[seen.append])
+    assert [row["round"] for row in seen] == [1, 2, 3, 4, 5, 6]
+    assert [row["last"] for row in seen] == [False] * 5 + [True]
+    assert (done.summary["rounds"], done.summary["iterations"]) == (6, 12)
+    assert done.summary["up_wire_bits"] == stop and done.summary["status"] == "done"
+    ratio = 32 * done.summary["parameters"] * 12 / stop
+    assert done.summary["ratio_wire"] == pytest.approx(ratio)
+    assert done.summary["metric"] == rounds(tmp_path / "a")["metric"].iloc[-1]
+    same = [c for c in whole.columns if c not in ("metric", "loss") and "seconds" not in c]
+    pd.testing.assert_frame_equal(rounds(tmp_path / "a")[same], whole[same][:6])
+    run(small(**MANY, stop_at_bits=stop + 1), tmp_path / "b")
+    (found,) = fedsim.best(fedsim.load(tmp_path / "b"), stop + 1).to_dict("records")
+    assert found["up_wire_bits"] == stop  # scored within the budget, though it ended beyond
+
+
+@pytest.mark.parametrize("budget", [1.0, 1.1, 2.0, 2.99])
+def test_of_the_total_the_first_round_may_be_the_last_within(budget: float) -> None:
+    """A dense message is all that round 1 sends; from round 2 on the model comes down, too."""
+    bits = 32 * 21_386 * budget + 100  # and a header
+    seen = run(small(method="raw", **MANY, stop_at_bits=bits, budget_of="total")).rounds
+    assert seen is not None and list(seen["metric"].notna()) == [True, True]
+
+
+def test_it_is_part_of_a_runs_identity_only_where_it_is_given() -> None:
+    assert "stop_at_bits" not in RunConfig().identity()
+    assert RunConfig().digest == RunConfig(stop_at_bits=None).digest
+    assert RunConfig(stop_at_bits="2Mbit") == RunConfig(stop_at_bits=2e6)
+    assert RunConfig(stop_at_bits=2_000_000).digest != RunConfig().digest
