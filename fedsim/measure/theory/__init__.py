@@ -2,8 +2,8 @@
 
 ``bound`` says of any method whether it is unbiased or a contraction, ``expected_bits`` what its
 message takes for an ideal source. The other modules hold a paper each: ``dithering``,
-``convergence``, ``speedups`` (Horváth et al. 2022), ``positions``, ``sbc`` (Sattler et al. 2018),
-``deepreduce`` (Kostopoulou et al. 2021), ``huffman`` (Gajjala et al. 2020).
+``speedups`` (Horváth et al. 2022), ``positions``, ``sbc`` (Sattler et al. 2018), ``deepreduce``
+(Kostopoulou et al. 2021).
 ``compressors.whole.growth`` says what a memory (``ef``) can stand around, and
 ``tables`` holds the papers' tables.
 Plain numbers in and out. Nothing here counts what is sent: that is the length of the message.

@@ -1,8 +1,7 @@
-"""Sparse Binary Compression in theory: Table I and the compression rates of Sattler et al. 2018."""
+"""Sparse Binary Compression in theory: Table I of Sattler et al. 2018."""
 
 from dataclasses import dataclass
 
-from compressors.settings import check_share
 from fedsim.measure.theory.positions import ideal_position_bits
 
 
@@ -39,45 +38,6 @@ class TableRow:
     largest: Components
     printed: str
     note: str
-
-
-def ideal_compression(n: int, p: float) -> float:
-    """SBC's compression with ``n`` local iterations per round and a fraction ``p`` sent.
-
-    32 n / (p times the bits of equation 5): positions are all that asymptotically counts.
-
-    Example:
-        >>> [round(ideal_compression(n, p)) for n, p in ((1, 0.001), (10, 0.01), (100, 0.01))]
-        [2784, 3947, 39468]
-    """
-    check_share("p", p)
-    if n < 1:
-        raise ValueError(f"n is {n}: a round has at least 1 local iteration")
-    return 32 * n / (p * ideal_position_bits(p)) if p < 1 else float("inf")
-
-
-def implied_position_bits(n: int, p: float, compression: float) -> float:
-    """Bits per position that a compression rate leaves, if positions are all that is sent.
-
-    Example:
-        >>> round(implied_position_bits(1, 0.001, 2569), 2)  # ResNet50, Table II
-        12.46
-    """
-    check_share("p", p)
-    return 32 * n / (p * compression)
-
-
-def total_terabytes(parameters: float, iterations: float) -> float:
-    """Upstream of one client that sends float32 every iteration.
-
-    The abstract's 125 terabytes for ResNet50 (25.56 million parameters, 700,000
-    iterations) do not follow from it.
-
-    Example:
-        >>> round(total_terabytes(25.56e6, 700_000), 1)
-        71.6
-    """
-    return 4 * parameters * iterations / 1e12
 
 
 def table_i() -> list[TableRow]:

@@ -96,28 +96,6 @@ def table1(d: int = 10**6, share: float = 0.1) -> list[Speedup]:
     ]  # fmt: skip
 
 
-def as_printed(d: int = 10**6) -> dict[str, float]:
-    """The lower ends that the paper prints for dithering, from the readings that give them.
-
-    Both take kappa = 1, though the table defines it as min(1, d^(1/2) 2^(1-s)).
-
-    Example:
-        >>> {name: round(value, 2) for name, value in as_printed().items()}
-        {'D_sta': 1.78, 'D_nat': 4.1}
-    """
-
-    def crude(d: int, s: int) -> float:
-        return float(d**0.5 * 2.0 ** (1 - s))
-
-    def wide(d: int, s: int) -> float:
-        return 31 + d * (2.0 + s)
-
-    def twice(d: int, s: int) -> float:
-        return 81 / 64 + 9 / 8 * crude(d, s) - 1
-
-    return {"D_sta": _top(d, crude, wide, 1.0), "D_nat": _top(d, twice, natural_bits, 1.0)}
-
-
 def _plain(name: str, d: int, omega: float, bits: float, printed: str, note: str) -> Speedup:
     return Speedup(name, speedup(d, omega, bits), speedup(d, omega, bits, 0.0), printed, note)
 

@@ -182,7 +182,7 @@ THEORY_TABLES: dict[str, TheoryTable] = {
                "Bits: sign and level in one symbol of equal width."),
     ),
     "deepreduce": TheoryTable(
-        "Bloom filters of r = d / 100 indices", "Kostopoulou et al. 2021, Lemmas 2 to 8",
+        "Bloom filters of r = d / 100 indices", "Kostopoulou et al. 2021, Lemmas 5 and 6",
         _deepreduce, 10**6,
         notes=("Bits per index. P0 sends 32 bits for every false positive; Golomb is lossless.",),
     ),
