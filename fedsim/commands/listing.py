@@ -4,6 +4,7 @@ import argparse
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 from unicodedata import normalize
@@ -22,6 +23,8 @@ from strategies import algorithms
 Entry = dict[str, Any]
 CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE, _NAMED = "Source: ", re.compile(r"(\w+).*? (\d{4})")
+_TYPED = {"int", "float", "str", "None", "Staleness"}
+"""The types of a strategy's settings that a text can give."""
 _MARK = " (contrib)"
 _CONTRIB = "contrib: the same contract and tests, used by at most one experiment"
 METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
@@ -74,20 +77,39 @@ def bibtex(source: str) -> str | None:
     return "\n\n".join(entries[key] for key in keys if key in entries) or None
 
 
+@lru_cache
+def _class(module: str, name: str) -> tuple[str, dict[str, str]]:
+    """The docstring of a class of ``strategies`` and its settings, read without torch.
+
+    Settings are by name, those of its bases first, as a text with their default if they have one.
+    """
+    file = Path(algorithms.__file__).parents[1] / f"{module.replace('.', '/')}.py"
+    body, settings = ast.parse(file.read_text(encoding="utf-8")).body, dict[str, str]()
+    for line in (line for line in body if isinstance(line, ast.ImportFrom)):
+        if name in (alias.name for alias in line.names):
+            return _class((line.module or "").removeprefix("strategies."), name)
+    node = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
+    for base in reversed(node.bases):
+        settings |= _class(module, ast.unparse(base))[1]
+    for field in (line for line in node.body if isinstance(line, ast.AnnAssign)):
+        if {*ast.unparse(field.annotation).split(" | ")} <= _TYPED:
+            name, default = ast.unparse(field.target), field.value
+            known = isinstance(default, ast.Constant) and default.value not in (None, "")
+            settings[name] = f"{name}={default.value}" if known else name
+    return ast.get_docstring(node) or "", settings
+
+
 def _strategies() -> list[Entry]:
-    """The first paragraph of each class's docstring and its source, read without torch."""
-    base, listed = Path(algorithms.__file__).parents[1], []
+    """The first paragraph of each class's docstring, its source and its settings."""
+    listed = []
     for name, place in algorithms.ALGORITHMS.items():
-        module, _, kind = place.partition(":")
-        file = base / f"{module.replace('.', '/')}.py"
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-        text = next(ast.get_docstring(node) or "" for node in classes if node.name == kind)
+        text, settings = _class(*place.split(":"))
         parts = [" ".join(part.split()).replace("``", "") for part in text.split("\n\n")]
         source = next(part for part in parts if part.startswith(_SOURCE))
         about = {"title": parts[0].removesuffix("."), "source": source.removeprefix(_SOURCE)}
-        contrib = module.startswith("contrib.")
-        listed.append({"name": name, "kind": "strategy", **about, "contrib": contrib})
+        contrib = place.startswith("contrib.")
+        about |= {"settings": [*settings.values()], "contrib": contrib}
+        listed.append({"name": name, "kind": "strategy", **about})
     return listed
 
 
@@ -166,7 +188,8 @@ def _command(flags: argparse.Namespace) -> int:
             rows.append(((_HEADINGS.get(str(kind), str(kind)), "", ""), "bold"))
         of_kind = (row for row in listed if kind in (None, row["kind"]))
         for row in of_kind:
-            mark = _MARK if row.get("contrib") else ""
+            mark = f"; settings: {', '.join(row['settings'])}" if row.get("settings") else ""
+            mark += _MARK if row.get("contrib") else ""
             rows.append(((row["name"], row["title"] + mark, row[last]), ""))
     name = Column("name", "number" if flags.kind == "strategies" else "name")  # is not broken
     columns = (name, Column("title", "words"), Column(last, "words"))

@@ -15,7 +15,7 @@ from optuna.visualization import matplotlib as pictures
 from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.methods import point_text
+from fedsim.search.methods import at_rate, point_text
 from fedsim.search.record import evaluator
 from fedsim.search.study import quiet
 from fedsim.show.plot.paper import whole_of
@@ -61,9 +61,13 @@ def draw_trials(
         marks.set_label(_NAMES[str(marks.get_label())])
     before = ""
     for trial in sorted(study.best_trials, key=lambda t: t.values[0]):
-        if (method := trial.user_attrs["method"]) != before:
-            axes.annotate(method, trial.values, **_NAME)
-        before = method
+        row = rows.iloc[trial.number]
+        if row["method"] != before:
+            method = at_rate(row["method"], row["lr"])
+            axes.annotate(
+                method.replace("{p}", units.plain(row["gradient"])), trial.values, **_NAME
+            )
+        before = row["method"]
     for final in finalists:
         if (metric := final.held.metric()).count:
             won, interval = final is winner, np.nan_to_num(metric.half)
@@ -121,7 +125,6 @@ def _study(rows: pd.DataFrame, goal: Goal) -> optuna.Study:
             [
                 optuna.create_trial(
                     values=[row["bits"], row["metric"]],
-                    user_attrs={"method": row["method"]},
                     constraints={"ended early": float(row["state"] != "complete")},
                 )
                 for row in rows.to_dict("records")

@@ -113,8 +113,8 @@ def check_shards(
         raise UsageError(f"{prefix}: it gives a {type(parts).__name__}, not a list of lists")
     if len(parts) != clients:
         raise UsageError(
-            f"{prefix}: it has {len(parts)} clients, and --clients is {clients}; give --clients "
-            f"{len(parts)}"
+            f"{prefix}: it has {len(parts)} client{'' if len(parts) == 1 else 's'}, and --clients "
+            f"is {clients}; give --clients {len(parts)}"
         )
     owner = np.full(samples, -1)
     shards = []
