@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from compressors.usercode import typed
 from fedsim.ground.errors import UsageError
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.factories import Reader
-from fedsim.tasks.optional import first_line
+from fedsim.tasks.optional import optional
 from strategies.generators import seeded
 
 
@@ -79,13 +78,7 @@ def from_peft(
 
 
 def _peft(task: str) -> Any:
-    try:
-        return import_module("peft")
-    except ImportError as error:
-        raise UsageError(
-            f"task {task}: peft cannot be imported ({first_line(error)}).\n"
-            "pip install 'fedsim-lab[peft]'"
-        ) from error
+    return optional("peft", f"task {task}", "pip install 'fedsim-lab[peft]'")
 
 
 def _adapted(task: str, model: Callable[[], nn.Module], config: Any) -> nn.Module:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from fedsim.tasks.data.tables import (
     split_columns,
     standardized,
 )
-from fedsim.tasks.optional import first_line
+from fedsim.tasks.optional import first_line, optional
 
 if TYPE_CHECKING:  # for frames alone
     import pandas as pd
@@ -225,13 +224,9 @@ def from_datasets(
 
     def read(data_folder: Path | None, classes: bool) -> Data:
         path = path_of(name, folder, start, data_folder)
+        datasets = optional("datasets", f"task {name}", "pip install datasets")
         try:
-            dataset = import_module("datasets").load_from_disk(os.fspath(path))
-        except ImportError as error:
-            raise DataError(
-                f"task {name}: the package datasets cannot be imported ({first_line(error)}).\n"
-                "pip install datasets"
-            ) from error
+            dataset = datasets.load_from_disk(os.fspath(path))
         except (OSError, ValueError) as error:
             raise DataError(
                 f"task {name}: {path} is no folder that datasets' save_to_disk wrote "

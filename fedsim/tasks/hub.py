@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from fedsim.tasks.data.lazydata import Augment, Groups
 from fedsim.tasks.data.partition import check_partition
 from fedsim.tasks.data.splits import read_splits
 from fedsim.tasks.factories import check_share, existing_path, task_of
-from fedsim.tasks.optional import first_line
+from fedsim.tasks.optional import first_line, optional
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
@@ -121,8 +120,9 @@ def from_hub(
             return splits
 
         place = existing_path(dataset, start, folder)
+        flower = optional("flwr_datasets", f"task {name}", "pip install flwr-datasets")
         try:
-            source = import_module("flwr_datasets").FederatedDataset(
+            source = flower.FederatedDataset(
                 dataset=dataset if place is None else os.fspath(place),
                 subset=subset,
                 preprocessor=prepared,
@@ -132,11 +132,6 @@ def from_hub(
                 **options,
             )
             rows = source.load_split(train)
-        except ImportError as error:
-            raise DataError(
-                f"task {name}: flwr-datasets cannot be imported ({first_line(error)}).\n"
-                "pip install flwr-datasets"
-            ) from error
         except (OSError, ValueError) as error:
             raise DataError(
                 f"task {name}: data set {dataset!r}, split {train!r}, cannot be loaded "

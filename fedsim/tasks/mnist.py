@@ -71,48 +71,31 @@ class LeNet5(nn.Module):
         return logits
 
 
-def mlp(width: int, layer_norm: bool = False) -> nn.Module:
-    """Three hidden layers: images (B, 1, 28, 28) -> logits (B, 10).
+def mlp(width: int, layer_norm: bool = False, depth: int = 3) -> nn.Module:
+    """Hidden layers of ReLUs: images (B, 1, 28, 28) -> logits (B, 10).
 
     Args:
         width: units of each hidden layer. At 4096, 36,818,954 parameters (the paper prints 4069
             and names Dryden et al. 2016, who have 4096, as identical); at 512, 932,362.
         layer_norm: normalises the input of each ReLU (Ba et al. 2016); 6 x width more parameters.
+        depth: hidden layers; two of 200 units are McMahan et al.'s 2NN of 199,210 parameters.
 
-    The paper does not name the nonlinearity: ReLU. Weights are PyTorch's default.
+    Aji & Heafield do not name the nonlinearity: ReLU. Weights are PyTorch's default; McMahan et al.
+    name no initialization either.
 
     Example:
         >>> sum(p.numel() for p in mlp(512, layer_norm=True).parameters())
         935434
     """
     layers: list[nn.Module] = [nn.Flatten()]
-    for inputs in (28 * 28, width, width):
+    for inputs in (28 * 28, *[width] * (depth - 1)):
         layers.append(nn.Linear(inputs, width))
         layers += [nn.LayerNorm(width), nn.ReLU()] if layer_norm else [nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
-def two_hidden_layers() -> nn.Module:
-    """The paper's 2NN: images (B, 1, 28, 28) -> logits (B, 10), two hidden layers of ReLUs.
-
-    Weights are PyTorch's default; the paper names no initialization.
-
-    Example:
-        >>> sum(p.numel() for p in two_hidden_layers().parameters())
-        199210
-    """
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(28 * 28, 200),
-        nn.ReLU(),
-        nn.Linear(200, 200),
-        nn.ReLU(),
-        nn.Linear(200, 10),
-    )
-
-
 class MnistCNN(nn.Module):
-    """The paper's CNN: images (B, 1, 28, 28) -> logits (B, 10); 1,663,370 parameters.
+    """McMahan et al.'s CNN: images (B, 1, 28, 28) -> logits (B, 10); 1,663,370 parameters.
 
     Convolution 32@5x5, max-pool 2, ReLU, convolution 64@5x5, max-pool 2, ReLU, linear 512, ReLU,
     linear 10. Convolutions pad by 2, which the printed number of parameters implies. Pooling first
@@ -201,7 +184,7 @@ MNIST_MLP4096_LN, MNIST_MLP512, MNIST_MLP512_LN, MNIST_MLP128_LN = (
 MNIST_2NN = replace(
     MNIST_MLP4096,
     **about("mnist_2nn"),
-    build=two_hidden_layers,
+    build=partial(mlp, 200, depth=2),
     optimizer=partial(SGD, lr=0.1),
     batch_size=10,
     iterations=6000,

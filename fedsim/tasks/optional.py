@@ -1,4 +1,4 @@
-"""torchvision, which only some tasks need: imported on demand."""
+"""Packages that only some tasks need: imported on demand."""
 
 from importlib import import_module
 from typing import Any
@@ -12,21 +12,19 @@ def first_line(error: BaseException) -> str:
     return (error_text(error).splitlines() or [type(error).__name__])[0]
 
 
-def torchvision(part: str, who: str, otherwise: str = "") -> Any:
-    """The module ``torchvision.<part>``, for ``who``.
-
-    Raises ``DataError``, two lines, where torchvision cannot be imported; ``otherwise`` ends the
-    second line.
-
-    Example:
-        >>> torchvision("models", "cifar_resnet18").__name__
-        'torchvision.models'
-    """
+def optional(module: str, who: str, remedy: str) -> Any:
+    """The module, for ``who``; ``DataError``, two lines, where it cannot be imported."""
     try:
-        return import_module(f"torchvision.{part}")
+        return import_module(module)
     except (ImportError, RuntimeError, OSError, AttributeError) as error:
         # A torchvision over another build of torch fails at import with a RuntimeError.
+        package = module.partition(".")[0].replace("_", "-")
         raise DataError(
-            f"{who}: torchvision cannot be imported ({first_line(error)}).\nInstall the"
-            f" torchvision that matches this torch{otherwise}."
+            f"{who}: {package} cannot be imported ({first_line(error)}).\n{remedy}"
         ) from error
+
+
+def torchvision(part: str, who: str, otherwise: str = "") -> Any:
+    """``optional`` of ``torchvision.<part>``; ``otherwise`` ends the second line."""
+    remedy = f"Install the torchvision that matches this torch{otherwise}."
+    return optional(f"torchvision.{part}", who, remedy)

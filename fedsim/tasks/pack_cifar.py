@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.ground.files import replacing
 from fedsim.tasks.data import cifar
-from fedsim.tasks.optional import first_line
+from fedsim.tasks.optional import first_line, optional
 
 
 def pack(
@@ -61,19 +61,14 @@ def read_source(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
             f"{source} holds neither {cifar.LAYOUT} nor train_000.webp, ... with labels.npz.\n"
             "Give a folder that does, or call fedsim.tasks.pack_cifar.pack with the arrays."
         )
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise DataError(
-            f"{source}: Pillow cannot be imported ({error}).\nInstall it: pip install pillow"
-        ) from error
+    pictures = optional("PIL.Image", f"{source}", "pip install pillow")
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(source / "labels.npz", allow_pickle=False) as labels:
             for part in ("train", "test"):
                 strips = []
                 for path in sorted(source.glob(f"{part}_*.webp")):
-                    with Image.open(path) as image:
+                    with pictures.open(path) as image:
                         strips.append(np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3))
                 arrays[f"{part}_x"] = np.concatenate(strips)
                 arrays[f"{part}_y"] = labels[f"{part}_labels"]

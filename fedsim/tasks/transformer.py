@@ -1,16 +1,14 @@
 """`char_transformer`: a pre-trained decoder of characters. Clients fine-tune all of it, or adapters
 of low rank that are added to its frozen layers.
 
-The base is trained on the first half of Shakespeare's text by `fedsim.tasks.pretrain_transformer`,
-once, and comes with fedsim. Clients hold the other half, except its end, which is held out as in
-`char_lstm`.
+The base is trained on the first half of Shakespeare's text by `docs/make_transformer.py`, once, and
+comes with fedsim. Clients hold the other half, except its end, which is held out as in `char_lstm`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -83,21 +81,6 @@ def load_halves(folder: Path | None, download: bool) -> Data:
     test = windows(numbers[-TEST_CHARACTERS - 1 :], CONTEXT)
     source = f"{source}, the second half, the last {TEST_CHARACTERS:,} held out"
     return Data(x, y, *test, source, roles(text, len(x), CONTEXT))
-
-
-def pack_weights(weights: Mapping[str, Tensor]) -> str:
-    """Weights as the text of a JSON file: shapes, and values rounded to float16 in base64.
-
-    JSON, because Flower packs no other kind of data into an app.
-    """
-    packed = {
-        name: {
-            "shape": list(w.shape),
-            "float16": base64.b64encode(w.numpy().astype("<f2").tobytes()).decode(),
-        }
-        for name, w in weights.items()
-    }
-    return json.dumps(packed, indent=1) + "\n"
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from compressors.grammar import Call, value
 from fedsim.ground.errors import UsageError, unknown
+from fedsim.tasks.optional import optional
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
@@ -49,14 +50,8 @@ _COUNT, _COLUMN = "num_partitions", "partition_by"
 
 def flower(spec: str) -> Any:
     """The module `flwr_datasets.partitioner`."""
-    try:
-        from flwr_datasets import partitioner
-    except ImportError as error:
-        raise UsageError(
-            f"--partition is {spec!r}: it needs flwr-datasets, which cannot be imported ({error})."
-            f"\nInstall it: pip install flwr-datasets"
-        ) from error
-    return partitioner
+    who = f"--partition is {spec!r}"
+    return optional("flwr_datasets", who, "pip install flwr-datasets").partitioner
 
 
 def is_class(name: str) -> bool:

@@ -41,31 +41,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compressors import derive
-from compressors.grammar import Call
+from compressors.grammar import Call, read_call
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.tasks.data import filesplits, flowersplits
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
-if TYPE_CHECKING:
-    from flwr_datasets.partitioner import Partitioner
-
-_BY_CLASS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "dirichlet": ("DirichletPartitioner", "alpha", {"min_partition_size": 1}),
-    "shards": ("ShardPartitioner", "num_shards_per_partition", {}),
-    "pathological": (
-        "PathologicalPartitioner", "num_classes_per_partition",
-        {"class_assignment_mode": "deterministic"},
-    ),
-}  # fmt: skip
-"""A class of flwr-datasets, its setting that is typed, and others."""
-
-_SIZES = ("linear", "square", "exponential")
+_BY_CLASS = {
+    "dirichlet": "DirichletPartitioner(alpha={}, min_partition_size=1)",
+    "shards": "ShardPartitioner(num_shards_per_partition={})",
+    "pathological": "PathologicalPartitioner(num_classes_per_partition={}, "
+    "class_assignment_mode=deterministic)",
+}
+"""The partitioners of flwr-datasets that take one setting here."""
+_SIZES = {
+    "linear": "LinearPartitioner()",
+    "square": "SquarePartitioner()",
+    "exponential": "ExponentialPartitioner()",
+}
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
 FROM_FILE = "file"
@@ -227,26 +225,13 @@ def split(
         ]
     # The partitioners keep the order, so that it is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels))
-    if parsed.call is not None:
-        flower = flowersplits.build_partitioner(spec, parsed.call, clients, len(labels), seed)
-        columns = {"label": labels} | ({} if feature is None else {"feature": feature})
-        return flowersplits.deal(flower, spec, columns, order, clients)
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
-    if parsed.kind in _SIZES:
-        name, arguments = f"{parsed.kind.capitalize()}Partitioner", {}
-    else:
-        name, setting, usual = _BY_CLASS[parsed.kind]
-        value = parsed.value if parsed.kind == "dirichlet" else int(parsed.value)
-        arguments = {
-            "partition_by": "label",
-            "shuffle": False,
-            "seed": seed,
-            setting: value,
-            **usual,
-        }
-    dealer: Partitioner = vars(flowersplits.flower(spec))[name](clients, **arguments)
-    return flowersplits.deal(dealer, spec, {"label": labels}, order, clients)
+    value = parsed.value if parsed.kind == "dirichlet" else int(parsed.value)
+    call = parsed.call or read_call({**_BY_CLASS, **_SIZES}[parsed.kind].format(value))
+    flower = flowersplits.build_partitioner(spec, call, clients, len(labels), seed)
+    columns = {"label": labels} | ({} if feature is None else {"feature": feature})
+    return flowersplits.deal(flower, spec, columns, order, clients)
 
 
 def _parse(spec: str) -> _Spec:

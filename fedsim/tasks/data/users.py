@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import samples
 from fedsim.tasks.data.samples import SampleSet
-from fedsim.tasks.optional import first_line
+from fedsim.tasks.optional import first_line, optional
 
 Encoded = tuple[NDArray[Any], NDArray[Any]]
 """Inputs (N, ...) and targets (N, ...) of a user."""
@@ -108,13 +107,7 @@ def read_sentences(task: str, file: Path, users: int | None) -> Iterator[tuple[s
     Raises:
         DataError: h5py is not installed, or the file is another one.
     """
-    try:
-        h5py = import_module("h5py")
-    except ImportError as error:
-        raise DataError(
-            f"task {task}: {file} needs h5py, which cannot be imported ({first_line(error)}).\n"
-            "pip install 'fedsim-lab[hdf5]'"
-        ) from error
+    h5py = optional("h5py", f"task {task}: {file}", "pip install 'fedsim-lab[hdf5]'")
     try:
         with h5py.File(file) as held:
             for name in islice(sorted(held["examples"]), users):

@@ -1,6 +1,7 @@
 """`char_transformer`: the decoder, its adapters, what travels, the base that comes along."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from fedsim.tasks import get_task, transformer
 from fedsim.tasks.chars import TEST_CHARACTERS
 from fedsim.tasks.models.text import token_loss
 from fedsim.tasks.models.transformer import Adapted, Decoder, adapt
-from fedsim.tasks.pretrain_transformer import train
+from tests.support.markdown import ROOT
 from tests.support.realdata import folder_with
 from tests.support.runs import clients
 
+MADE = runpy.run_path(str(ROOT / "docs" / "make_transformer.py"))
+train, pack_weights = MADE["train"], MADE["pack_weights"]
 TEXT = "Act I.\n\nROMEO.\nBut soft!\n\nJULIET.\nAy me!\n\n"
 
 
@@ -153,9 +156,9 @@ def test_another_rank_and_rate() -> None:
 
 def test_weights_come_back_from_json_as_float16() -> None:
     weights = {"w": torch.tensor([[1.0, -0.1], [2.5, 3e-5]])}
-    packed = json.loads(transformer.pack_weights(weights))
+    packed = json.loads(pack_weights(weights))
     assert packed["w"]["shape"] == [2, 2]
-    again = json.loads(transformer.pack_weights(transformer.base()))
+    again = json.loads(pack_weights(transformer.base()))
     assert again == json.loads(
         Path(transformer.__file__).with_name("char_transformer_base.json").read_text()
     )

@@ -1,6 +1,6 @@
 """Trains the base of `char_transformer` on the first half of Shakespeare's text.
 
-    python -m fedsim.tasks.pretrain_transformer DATA fedsim/tasks/char_transformer_base.json
+    PYTHONPATH=. python docs/make_transformer.py DATA fedsim/tasks/char_transformer_base.json
 
 DATA holds `shakespeare/shakespeare_complete.txt`. The draws follow from a seed; the sums of
 another processor or another torch differ in their last digits, and what comes of 8,000 steps too.
@@ -9,7 +9,10 @@ another processor or another torch differ in their last digits, and what comes o
 from __future__ import annotations
 
 import argparse
+import base64
+import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -18,7 +21,7 @@ from torch import Tensor, nn
 from fedsim.ground.files import write_text
 from fedsim.tasks.models.text import perplexity, summed_loss, token_loss, windows
 from fedsim.tasks.models.transformer import CONTEXT, Decoder
-from fedsim.tasks.transformer import SYMBOLS, encode_text, halves, load_halves, pack_weights
+from fedsim.tasks.transformer import SYMBOLS, encode_text, halves, load_halves
 
 STEPS, BATCH, RATE, DECAY, CLIP, WARM = 8000, 32, 3e-3, 0.01, 1.0, 100
 
@@ -52,6 +55,21 @@ def train(numbers: Tensor, steps: int, test: tuple[Tensor, Tensor] | None = None
                 flush=True,
             )
     return model
+
+
+def pack_weights(weights: Mapping[str, Tensor]) -> str:
+    """Weights as the text of a JSON file: shapes, and values rounded to float16 in base64.
+
+    JSON, because Flower packs no other kind of data into an app.
+    """
+    packed = {
+        name: {
+            "shape": list(w.shape),
+            "float16": base64.b64encode(w.numpy().astype("<f2").tobytes()).decode(),
+        }
+        for name, w in weights.items()
+    }
+    return json.dumps(packed, indent=1) + "\n"
 
 
 def pretrain() -> None:
