@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedsim.ground import units
-from fedsim.show.layout import Column, Row, terminal_table, unbroken_width
+from fedsim.show.layout import text_table, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,71 +40,70 @@ def coders_tables(frame: pd.DataFrame, plan: CoderPlan, width: int) -> list[Grou
         bound = three(first["entropy_each"])
         title = f"{of} of {methods[of]}: {first['count']}"
         title += f", entropy {bound} bits" if bound else ""
-        headings = (
-            "bits",
-            f"bits/\n{unit}",
-            "ratio to\nentropy",
-            f"encode\nns/{unit}",
-            f"decode\nns/{unit}",
-        )
-        columns = [Column("coder", "name"), *map(Column, headings)]
-        lines: list[Row] = []
+        texts = []
         for _, row in rows.iterrows():
             lossy = "" if row["exact"] or row["error"] else " (lossy)"
-            cells = (
-                f"{row['coder']}{lossy}" + (f"\n{row['error']}" if row["error"] else ""),
-                units.bits(row["bits"]),
-                three(row["bits_each"]),
-                three(row["ratio_to_entropy"], 4),
-                three(row["encode_ns_each"]),
-                three(row["decode_ns_each"]),
+            error = f"\n{row['error']}" if row["error"] else ""
+            texts.append(
+                {
+                    "coder": f"{row['coder']}{lossy}{error}",
+                    "bits": units.bits(row["bits"]),
+                    f"bits/\n{unit}": three(row["bits_each"]),
+                    "ratio to\nentropy": three(row["ratio_to_entropy"], 4),
+                    f"encode\nns/{unit}": three(row["encode_ns_each"]),
+                    f"decode\nns/{unit}": three(row["decode_ns_each"]),
+                }
             )
-            lines.append((cells, "red" if row["error"] else ""))
-        gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
         caption = _CODERS if of == [*by_kind][-1] else ""
-        tables.append(terminal_table(columns, lines, width, gap=gap, title=title, caption=caption))
+        tables.append(_shown(texts, rows, width, 3, title, caption))
     return tables
 
 
 def measured_table(frame: pd.DataFrame, width: int) -> Group:
     """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
-    columns, rows = _columns_and_rows(frame, stacked=False)
-    gap = 3
-    if unbroken_width(columns, rows, gap) > width:
-        (columns, rows), gap = _columns_and_rows(frame, stacked=True), 1
-    title = f"{frame['entries'].iloc[0]} entries"
-    return terminal_table(columns, rows, width, gap=gap, title=title, caption=_METHODS)
+    for between, gap in ((" ", 3), ("\n", 1)):
+        texts = []
+        for _, row in frame.iterrows():
+            times = {
+                f"{way}\nms{between}ns/entry": between.join(
+                    (three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"]))
+                )
+                for way in ("compress", "decompress")
+            }
+            texts.append(
+                {
+                    "method": f"{row['method']}\n{row['error']}".rstrip("\n"),
+                    "wire": units.bits(row["wire_bits"]),
+                    "bits/\nentry": three(row["bits_per_entry"]),
+                    "ratio": units.ratio(row["ratio"]),
+                    "error": _score(row["relative_error"]),
+                    "cosine": _score(row["cosine"]),
+                    **times,
+                }
+            )
+        if unbroken_width(texts, gap) <= width:
+            break
+    return _shown(texts, frame, width, gap, f"{frame['entries'].iloc[0]} entries", _METHODS)
+
+
+def _shown(
+    texts: list[dict[str, str]],
+    frame: pd.DataFrame,
+    width: int,
+    gap: int,
+    title: str,
+    caption: str,
+) -> Group:
+    """A table whose rows with an error are red."""
+    how: dict[str, Any] = {"names": ("method", "coder"), "gap": gap, "title": title}
+    styles = ["red" if error else "" for error in frame["error"]]
+    return text_table(texts, width, styles=styles, caption=caption, **how)
 
 
 def _score(value: float) -> str:
     if value == 0 or abs(value) < 0.00005:  # only what is exact is 0
         return f"{value:.1e}" if value else "0"
     return "" if math.isnan(value) else f"{value:.4f}" if value < 9.99995 else f"{value:.4g}"
-
-
-def _columns_and_rows(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
-    between = "\n" if stacked else " "
-    numbers = ["wire", "bits/\nentry", "ratio", "error", "cosine"]
-    numbers += [f"{direction}\nms{between}ns/entry" for direction in ("compress", "decompress")]
-    columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
-    rows: list[Row] = []
-    for _, row in frame.iterrows():
-        times = [
-            between.join((three(row[f"{direction}_ms"]), three(row[f"{direction}_ns_per_entry"])))
-            for direction in ("compress", "decompress")
-        ]
-        name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
-        cells = (
-            name,
-            units.bits(row["wire_bits"]),
-            three(row["bits_per_entry"]),
-            units.ratio(row["ratio"]),
-            _score(row["relative_error"]),
-            _score(row["cosine"]),
-            *times,
-        )
-        rows.append((cells, "red" if row["error"] else ""))
-    return columns, rows
 
 
 def advice(frame: pd.DataFrame, width: int) -> str:

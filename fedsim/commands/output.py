@@ -82,16 +82,20 @@ def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, as_json: bo
     from rich.console import Console
 
     from fedsim.ground.units import bits, duration
-    from fedsim.show.layout import Column, Row, print_whole, terminal_table
+    from fedsim.show.layout import print_whole, text_table
 
-    rows: list[Row] = [
-        ((name, str(one.rounds), bits(one.up_bits), bits(one.down_bits), duration(one.seconds)), "")
+    texts = [
+        {
+            "run": name,
+            "rounds": str(one.rounds),
+            "bits up": bits(one.up_bits),
+            "bits down": bits(one.down_bits),
+            "time": duration(one.seconds),
+        }
         for name, one in estimates.items()
     ]
-    headings = ("rounds", "bits up", "bits down", "time")
-    columns = (Column("run", "name"), *(Column(name, right=True) for name in headings))
     console = Console()
-    print_whole(console, terminal_table(columns, rows, console.width, gap=2, caption=NOTE))
+    print_whole(console, text_table(texts, console.width, names=["run"], gap=2, caption=NOTE))
     several = f"{len(estimates)} runs, {at_once} at a time" if len(estimates) > 1 else "1 run"
     print(f"{several}: about {duration(seconds)}")
     return 0

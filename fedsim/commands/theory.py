@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fedsim.measure.theory.tables import TableDict
 
-_LEFT = ("name", "approach", "method", "class", "note", "title", "source")
+_NAMES, _WORDS = ("name", "approach", "method"), ("class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
 
 
@@ -86,23 +86,16 @@ def command_theory(flags: argparse.Namespace) -> int:
 
 
 def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> Group:
-    from fedsim.show.layout import Column, Kind, terminal_table, unbroken_width
+    from fedsim.show.layout import text_table
 
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
         names.remove("name")  # the method's text holds its name
-    lines = [([_cell(row[name]) for name in names], "") for row in rows]
-    columns = []
-    for k, name in enumerate(names):
-        if name in _LEFT:
-            breaks = name in ("name", "approach", "method")
-            columns.append(Column(name.replace("_", " "), "name" if breaks else "words"))
-        else:
-            ranges = any(" - " in texts[k] for texts, _ in lines)  # which break between their ends
-            kind: Kind = "words" if ranges else "number"
-            columns.append(Column(name.replace("_", "\n"), kind, right=True))
-    gap = 2 if unbroken_width(columns, lines, 2) <= width else 1
-    return terminal_table(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
+    texts = [{name.replace("_", "\n"): _cell(row[name]) for name in names} for row in rows]
+    # ranges break between their ends
+    ranges = {one for text in texts for one in text if " - " in text[one] and one not in _WORDS}
+    how: dict[str, Any] = {"names": _NAMES, "words": (*_WORDS, *ranges), "right": ranges}
+    return text_table(texts, width, gap=2, title=title, caption="\n".join(notes), **how)
 
 
 def _cell(value: Any) -> str:

@@ -125,21 +125,29 @@ def text_table(
     *,
     names: Collection[str] = (),
     words: Collection[str] = (),
+    right: Collection[str] = (),
     keys: int = 1,
+    gap: int = 1,
+    styles: Sequence[str] = (),
     title: str = "",
     caption: str = "",
 ) -> Group:
-    """``terminal_table`` of rows by heading; all but ``names`` and ``words`` are numbers."""
+    """``terminal_table`` of rows by heading; all but ``names`` and ``words`` are numbers.
+
+    ``right``: words that are aligned right; ``gap``: blanks between columns where nothing breaks
+    then, else 1; ``styles``: of the rows.
+    """
     kinds: dict[str, Kind] = {**dict.fromkeys(names, "name"), **dict.fromkeys(words, "words")}
-    columns = [Column(heading, kinds.get(heading, "number")) for heading in rows[0]]
-    lines = [([*row.values()], "") for row in rows]
-    return terminal_table(columns, lines, width, keys=keys, title=title, caption=caption)
+    columns = [Column(one, kinds.get(one, "number"), one in right) for one in rows[0]]
+    texts = [[*row.values()] for row in rows]
+    lines = list(zip(texts, styles or [""] * len(rows), strict=True))
+    gap = gap if unbroken_width(rows, gap) <= width else 1
+    return terminal_table(columns, lines, width, keys=keys, gap=gap, title=title, caption=caption)
 
 
-def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
-    """The characters that a table takes in which nothing breaks."""
-    texts = ([column.heading, *(row[k] for row, _ in rows)] for k, column in enumerate(columns))
-    return sum(longest(text) + gap for text in texts) - gap
+def unbroken_width(rows: Sequence[Mapping[str, str]], gap: int = 1) -> int:
+    """The characters that a table of rows by heading takes in which nothing breaks."""
+    return sum(longest([one, *(row[one] for row in rows)]) + gap for one in rows[0]) - gap
 
 
 def print_whole(console: Console, *parts: Group) -> None:

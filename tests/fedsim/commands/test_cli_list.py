@@ -1,6 +1,7 @@
 """`fedsim list`: what it lists, as JSON and as tables."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from compressors import ROWS
 from fedsim.commands import listing
 from fedsim.commands.listing import CODER_KINDS
+from fedsim.settings.strategies import kind
 from strategies.algorithms import ALGORITHMS
 from tests.support.commands import Typed, document
 
@@ -42,6 +44,13 @@ def test_list(
         assert (said.code, said.err) == (0, "")
         assert "…" not in said.out and max(map(len, said.out.splitlines())) <= columns
         assert all(name in said.out for name in names)
+
+
+def test_strategies_are_listed_with_what_a_text_can_set(typed: Typed) -> None:
+    for row in document(typed("list", "strategies", "--json").out):
+        names = {f.name for f in fields(kind(row["name"]))} - {"optimizer", "factor", "unused"}
+        assert {text.split("=")[0] for text in row["settings"]} == names
+    assert "server_lr=0.7, momentum=0.9" in " ".join(typed("list", "strategies").out.split())
 
 
 def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

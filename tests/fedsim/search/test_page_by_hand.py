@@ -76,6 +76,11 @@ def test_the_picture_has_the_winner_in_black_and_the_front_of_complete_trials() 
     assert "winner, held-out samples" not in shown(None)
 
 
+def test_a_name_on_the_front_has_the_fraction_of_its_trial() -> None:
+    axes = draw_trials(ROWS.assign(method="gspar({p})"), RANKED, None, GOAL, "digits")
+    assert [text.get_text() for text in axes.texts] == [f"gspar({ROWS['gradient'].iloc[-1]:g})"]
+
+
 def test_the_front_is_that_of_the_goal() -> None:
     """Of a loss the cheaper trial beats the dearer one."""
     marks = shown(None, Goal(False, "loss", target=0.3))
