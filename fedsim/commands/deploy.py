@@ -5,14 +5,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compressors.grammar import printable
 from fedsim.commands import flags as shared
-from fedsim.commands.output import print_document
+from fedsim.commands.output import print_document, say_on
 from fedsim.ground.errors import RunFailed, UsageError
-from fedsim.ground.terminal import wrap_words
 from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
@@ -93,10 +93,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
         shutil.rmtree(out / NODE_FOLDER, ignore_errors=True)
         return before.summary
 
-    def say(line: str) -> None:
-        words = wrap_words(printable(line), console.file)
-        console.print(words, highlight=False, markup=False, soft_wrap=True)
-
+    say = partial(say_on, console)
     # The settings that are not the defaults, as Flower's run config has them.
     settings = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}
     del settings["engine"]

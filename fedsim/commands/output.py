@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.grammar import printable
+from fedsim.ground.terminal import wrap_words
 from fedsim.settings.config import RunConfig
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ def print_document(document: Any) -> None:
 def records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as JSON has them: None where there is no number."""
     return list(table.astype(object).where(table.notna(), None).to_dict("records"))
+
+
+def say_on(console: Any, line: str) -> None:
+    """Prints a line of progress on a console of rich, wrapped to it, as it is."""
+    words = wrap_words(printable(line), console.file)
+    console.print(words, highlight=False, markup=False, soft_wrap=True)
 
 
 def _plain(value: Any) -> Any:

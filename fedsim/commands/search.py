@@ -2,13 +2,13 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import Any
 
 from compressors.grammar import printable
 from fedsim.commands import flags as shared
-from fedsim.commands.output import add_open, open_page, print_document, records
+from fedsim.commands.output import add_open, open_page, print_document, records, say_on
 from fedsim.ground.errors import UsageError
-from fedsim.ground.terminal import wrap_words
 
 _SEARCHED = ("method", "temporal", "local_epochs", "local_seconds", "gradient", "rounds",
              "controller", "stop_at_bits", "stop_at_joules", "evaluate_every", "label", "engine",
@@ -107,16 +107,12 @@ def _command(flags: argparse.Namespace) -> int:
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}", base, base.digest_of)
-    err_console = Console(stderr=True)
-
-    def say(line: str) -> None:
-        words = wrap_words(line, err_console.file)
-        err_console.print(words, soft_wrap=True, highlight=False, markup=False)
 
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
-        ray_address=flags.ray_address, rows=flags.rows, say=say,
+        ray_address=flags.ray_address, rows=flags.rows,
+        say=partial(say_on, Console(stderr=True)),
     )  # fmt: skip
     if flags.open:
         open_page(result.out / "report.html")

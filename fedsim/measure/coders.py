@@ -162,7 +162,7 @@ def choose_coders(
 
 
 def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> dict[str, Any]:
-    code, count = coder.code, sum(tensor.count for tensor in tensors)
+    code, count = coder.code, sum(len(tensor.sent) for tensor in tensors)
     row = {"coder": coder.name, "of": coder.of, "count": count, "exact": False}
     bits, exact, encode_seconds, decode_seconds = 0, True, 0.0, 0.0
     try:

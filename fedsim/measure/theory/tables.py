@@ -32,21 +32,7 @@ def _table1(d: int) -> list[TableDict]:
 def _table_i(_: int) -> list[TableDict]:
     from fedsim.measure.theory import sbc
 
-    names = ("temporal", "gradient", "value_bits", "position_bits", "compression")
-    return [
-        {
-            "method": row.method,
-            **{n: _range(getattr(row.least, n), getattr(row.largest, n)) for n in names},
-            "printed": row.printed,
-            "note": row.note,
-        }
-        for row in sbc.table_i()
-    ]
-
-
-def _range(one: float, other: float) -> list[float]:
-    """The two ends in order; one number where they agree."""
-    return [one] if one == other else sorted((one, other))
+    return sbc.table_i()
 
 
 def _bounds(d: int) -> list[TableDict]:

@@ -58,14 +58,11 @@ def test_position_bits_at_the_edges() -> None:
 
 
 def test_sbc_table_i() -> None:
-    rows = {row.method: row for row in sbc.table_i()}
-    assert rows["gradient dropping, DGC"].least.compression == pytest.approx(32e3 / 48)
-    dense = rows["dense quantization (signSGD, TernGrad, QSGD)"]
-    assert (dense.largest.compression, dense.least.compression) == (4, 32)
-    fedavg = rows["Federated Averaging"]
-    assert fedavg.least.compression == pytest.approx(1000)
-    assert fedavg.largest.compression == pytest.approx(10)
-    found = [round(rows[f"SBC ({i})"].least.compression) for i in (1, 2, 3)]
+    rows = {row["method"]: row["compression"] for row in sbc.table_i()}
+    assert rows["gradient dropping, DGC"] == pytest.approx([32e3 / 48])
+    assert rows["dense quantization (signSGD, TernGrad, QSGD)"] == [4, 32]
+    assert rows["Federated Averaging"] == pytest.approx([10, 1000])
+    found = [round(rows[f"SBC ({i})"][0]) for i in (1, 2, 3)]
     assert found == [2784, 3947, 39468]
 
 
