@@ -94,8 +94,9 @@ def _class(module: str, name: str) -> tuple[str, dict[str, str]]:
     for field in (line for line in node.body if isinstance(line, ast.AnnAssign)):
         if {*ast.unparse(field.annotation).split(" | ")} <= _TYPED:
             name, default = ast.unparse(field.target), field.value
-            known = isinstance(default, ast.Constant) and default.value not in (None, "")
-            settings[name] = f"{name}={default.value}" if known else name
+            settings[name] = name
+            if isinstance(default, ast.Constant) and default.value not in (None, ""):
+                settings[name] = f"{name}={default.value}"
     return ast.get_docstring(node) or "", settings
 
 

@@ -65,10 +65,10 @@ def measured_table(frame: pd.DataFrame, width: int) -> Group:
         texts = []
         for _, row in frame.iterrows():
             times = {
-                f"{way}\nms{between}ns/entry": between.join(
-                    (three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"]))
+                f"{direction}\nms{between}ns/entry": between.join(
+                    (three(row[f"{direction}_ms"]), three(row[f"{direction}_ns_per_entry"]))
                 )
-                for way in ("compress", "decompress")
+                for direction in ("compress", "decompress")
             }
             texts.append(
                 {

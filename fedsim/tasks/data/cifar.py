@@ -100,7 +100,7 @@ def check_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _where(folder: str) -> str:
     return (
-        f"Put {NPZ} (python -m fedsim.tasks.pack_cifar makes it) or torchvision's {LAYOUT} into"
+        f"Put {NPZ} (fedsim.tasks.pack_cifar makes it) or torchvision's {LAYOUT} into"
         f" {folder} and give --data {folder} or set $FEDSIM_DATA; --download lets torchvision fetch"
         " it."
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -103,18 +104,26 @@ def divide(
     return inputs[0] if len(inputs) == 1 else tuple(inputs), target, named
 
 
-def as_tree(task: str, i: int, x: Any, path: str = "") -> Tree:
+def as_tree(task: str, i: int, x: Any) -> Tree:
     """Inputs as tensors: a dict, and a tuple that is more than numbers, are several.
 
     Example:
         >>> as_tree("mine", 0, {"ids": [1, 2], "box": (0.5, 1.0)})
         {'ids': tensor([1, 2]), 'box': tensor([0.5000, 1.0000])}
     """
+    return map_parts(partial(as_tensor, task, i), x)
+
+
+def map_parts(change: Callable[[Any, str], Any], x: Any, path: str = "") -> Tree:
+    """The tree of what ``change`` makes of each part of a sample and of its place in it.
+
+    A dict, and a tuple that is more than numbers, have several parts.
+    """
     if isinstance(x, Mapping):
-        return {name: as_tree(task, i, part, f"{path}[{name!r}]") for name, part in x.items()}
+        return {k: map_parts(change, part, f"{path}[{k!r}]") for k, part in x.items()}
     if isinstance(x, tuple) and not are_numbers(x):
-        return tuple(as_tree(task, i, part, f"{path}[{k}]") for k, part in enumerate(x))
-    return as_tensor(task, i, x, path)
+        return tuple(map_parts(change, part, f"{path}[{k}]") for k, part in enumerate(x))
+    return change(x, path)
 
 
 def are_numbers(x: Any) -> bool:

@@ -16,11 +16,11 @@ from fedsim.ground.threads import lock_of_process
 from fedsim.tasks.data.items import (
     Columns,
     MapStyle,
-    are_numbers,
     arrays_drawn_alike,
     as_tree,
     divide,
     drawn_alike,
+    map_parts,
 )
 from fedsim.tasks.pytrees import Tree, map_leaves, named_leaves, stack
 
@@ -150,10 +150,10 @@ def target_tree(task: str, i: int, y: Any) -> Tree:
         >>> target_tree("mine", 0, 3), target_tree("mine", 0, {"box": [0.5, 1.0]})
         (tensor(3), {'box': tensor([0.5000, 1.0000])})
     """
-    if isinstance(y, Mapping):
-        return {name: target_tree(task, i, part) for name, part in y.items()}
-    if isinstance(y, tuple) and not are_numbers(y):
-        return tuple(target_tree(task, i, part) for part in y)
+    return map_parts(lambda part, _: _target(task, i, part), y)
+
+
+def _target(task: str, i: int, y: Any) -> Tensor:
     try:
         tensor = torch.as_tensor(y)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, read_pair
 from fedsim.tasks.data.images import Pixels
-from fedsim.tasks.data.items import Columns, MapStyle, are_numbers, as_tree, divide, drawn_alike
+from fedsim.tasks.data.items import Columns, MapStyle, as_tree, divide, drawn_alike, map_parts
 from fedsim.tasks.data.lazy import Lazy
 from fedsim.tasks.pytrees import (
     Tree,
@@ -85,7 +85,7 @@ def read_samples(task: str, dataset: MapStyle, named: Columns, groups: str | Non
             if not ys:
                 first = shapes_text(x)
                 xs = map_leaves(lambda t: torch.empty((len(dataset), *t.shape), dtype=t.dtype), x)
-            ys.append(_target(y))
+            ys.append(map_parts(_value, y))
             if (shapes := shapes_text(x)) != first:
                 raise DataError(
                     f"task {task}: the input of sample {i} is {shapes} and that of sample 0 {first}"
@@ -110,12 +110,7 @@ class _Value:
     value: Any
 
 
-def _target(y: Any) -> Tree:
-    """A target as a tree of values: a dict, and a tuple that is more than numbers, are several."""
-    if isinstance(y, Mapping):
-        return {name: _target(part) for name, part in y.items()}
-    if isinstance(y, tuple) and not are_numbers(y):
-        return tuple(map(_target, y))
+def _value(y: Any, _: str) -> _Value:
     return _Value(y.tolist() if isinstance(y, Tensor | np.ndarray) else y)
 
 

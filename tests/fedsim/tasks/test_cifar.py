@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,12 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, cropped
 from fedsim.tasks.data.images import crops as drawn_crops
-from fedsim.tasks.pack_cifar import pack, pack_command, read_source
+from fedsim.tasks.pack_cifar import pack
 from tests.support.images import arrays
+from tests.support.markdown import ROOT
+
+MADE = runpy.run_path(str(ROOT / "docs" / "make_cifar.py"))
+pack_command, read_source = MADE["pack_command"], MADE["read_source"]
 
 
 @pytest.fixture
