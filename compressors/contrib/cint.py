@@ -48,24 +48,22 @@ class RandomInteger(BasePart):
         kernel.round_integers(values.numpy(), *key(seed), near.numpy())
         low, high = (float(end) for end in torch.aminmax(near))
         wide = max(-low, high) > _WHOLE
-        with out.span("side"):
-            out.uint(int(wide), 1)
-            if wide:
-                return Symbols(near.view(torch.int32), IEEE)
-            least, alphabet = int(low), int(high) - int(low) + 1
-            out.uint(least & 0xFFFFFFFF, 32)
-            out.gamma(alphabet)
+        out.uint(int(wide), 1)
+        if wide:
+            return Symbols(near.view(torch.int32), IEEE)
+        least, alphabet = int(low), int(high) - int(low) + 1
+        out.uint(least & 0xFFFFFFFF, 32)
+        out.gamma(alphabet)
         codes = fresh(near.numel(), code_dtype(alphabet))
         kernel.add_number(near.numpy(), -least, codes.numpy())
         return Symbols(codes, alphabet, least)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
         """The alphabet, and the least number or None for IEEE bits."""
-        with bits.span("side"):
-            if bits.uint(1):
-                return IEEE, None
-            least = bits.uint(32)
-            alphabet = bits.gamma()
+        if bits.uint(1):
+            return IEEE, None
+        least = bits.uint(32)
+        alphabet = bits.gamma()
         least -= (least >> 31) << 32
         if least < -_WHOLE or least + alphabet - 1 > _WHOLE:
             raise PayloadError(f"{alphabet} whole numbers from {least} on leave +-2**24")

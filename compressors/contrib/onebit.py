@@ -51,15 +51,13 @@ class OneBit(BasePart):
         """Which values are below zero; the means are the side information."""
         counts = columns.lengths(place, self.columns)
         levels = columns.two_means(values, counts)
-        with out.span("side"):
-            out.float32s(levels.numpy())
+        out.float32s(levels.numpy())
         return Symbols(sign_codes(values), 2, _Means(levels, counts))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Means]:
         """The means of the columns that have values."""
         counts = columns.lengths(place, self.columns)
-        with bits.span("side"):
-            levels = torch.from_numpy(bits.float32s(2 * counts.numel())).view(-1, 2)
+        levels = torch.from_numpy(bits.float32s(2 * counts.numel())).view(-1, 2)
         return 2, _Means(levels, counts)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:

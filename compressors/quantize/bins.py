@@ -67,14 +67,12 @@ class Bins(BasePart):
         width = 2.7 + 0.66 * self.bits if self.spread is None else self.spread
         kernel.even(x, center, width * deviation / alphabet, codes, sums, counts)
         means = (sums / np.maximum(counts, 1)).astype(np.float32)
-        with out.span("side"):
-            out.float32s(means)
+        out.float32s(means)
         return Symbols(torch.from_numpy(codes), alphabet, means)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The means (2**bits,)."""
-        with bits.span("side"):
-            return 1 << self.bits, bits.float32s(1 << self.bits)
+        return 1 << self.bits, bits.float32s(1 << self.bits)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, _, means = symbols
@@ -141,14 +139,12 @@ class Steps(BasePart):
         # a step of which self._most are a float32 too, as large as can be but for its last bit
         top = np.nextafter(np.float32(float(np.finfo(np.float32).max) / self._half), np.float32(0))
         kernel.round_steps(x, size, self._half, top, scales, codes)
-        with out.span("side"):
-            out.float32s(scales)
+        out.float32s(scales)
         return Symbols(torch.from_numpy(codes), 2 * self._half + 1, scales)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The steps (buckets,)."""
-        with bits.span("side"):
-            return 2 * self._half + 1, bits.float32s(-(-place.k // self._bucket(place.k)))
+        return 2 * self._half + 1, bits.float32s(-(-place.k // self._bucket(place.k)))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Steps times whole number, a float32 product."""

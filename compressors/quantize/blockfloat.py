@@ -109,15 +109,13 @@ class BlockFloat(BasePart):
             exponents,
             codes,
         )
-        with out.span("side"):
-            out.uints((exponents + _BIAS).astype(np.uint32), 8)
+        out.uints((exponents + _BIAS).astype(np.uint32), 8)
         scales = np.ldexp(np.float32(1), exponents.astype(np.int32))
         return Symbols(torch.from_numpy(codes), 1 << bits, scales)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The scales (blocks,), float32; ``PayloadError`` for one that is not a number."""
-        with bits.span("side"):
-            read = bits.uints(-(-place.k // self.block), 8, np.uint32)
+        read = bits.uints(-(-place.k // self.block), 8, np.uint32)
         if read.size and int(read.max()) == 255:
             raise PayloadError("mx: a scale's byte is 255, which stands for no number")
         scales = np.ldexp(np.float32(1), read.astype(np.int32) - _BIAS)

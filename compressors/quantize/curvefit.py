@@ -85,27 +85,25 @@ class FitPoly(BasePart):
             capacity = min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))), k)
         starts = kernel.split_curve(curve, np.count_nonzero(curve > 0), capacity, self.degree + 1)
         coefs = kernel.fit_curve(curve, starts, self.degree + 1)
-        with out.span("side"):
-            out.gamma(starts.size)
-            out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
-            out.float32s(coefs)
+        out.gamma(starts.size)
+        out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
+        out.float32s(coefs)
         symbols = torch.from_numpy(codes).to(code_dtype(k))
         return Symbols(symbols, k, (starts, coefs))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The starts (pieces,) and the coefficients of the pieces; the alphabet is k."""
         k = place.k
-        with bits.span("side"):
-            pieces = bits.gamma()
-            capacity = _MOST if isinstance(self.segments, str) else self.segments
-            if pieces > min(capacity, k):
-                raise PayloadError(f"{pieces} pieces announced for {k} values: at most {capacity}")
-            starts = np.zeros(pieces, np.int64)
-            starts[1:] = bits.uints(pieces - 1, (k - 1).bit_length())
-            sizes = np.diff(starts, append=k)
-            if sizes.min() < 1:
-                raise PayloadError("the starts of a curve's pieces do not rise to its end")
-            coefs = bits.float32s(int(np.minimum(sizes, self.degree + 1).sum()))
+        pieces = bits.gamma()
+        capacity = _MOST if isinstance(self.segments, str) else self.segments
+        if pieces > min(capacity, k):
+            raise PayloadError(f"{pieces} pieces announced for {k} values: at most {capacity}")
+        starts = np.zeros(pieces, np.int64)
+        starts[1:] = bits.uints(pieces - 1, (k - 1).bit_length())
+        sizes = np.diff(starts, append=k)
+        if sizes.min() < 1:
+            raise PayloadError("the starts of a curve's pieces do not rise to its end")
+        coefs = bits.float32s(int(np.minimum(sizes, self.degree + 1).sum()))
         return k, (starts, coefs)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:

@@ -55,16 +55,14 @@ class FitDExp(BasePart):
         codes = 2 * codes + (plain < 0)
         parameters = curve if k <= _FEW else kernel.fit_exponentials(curve)
         side = np.clip(parameters, -LARGEST, LARGEST).astype(np.float32)
-        with out.span("side"):
-            out.float32s(side)
+        out.float32s(side)
         symbols = torch.from_numpy(codes).to(code_dtype(2 * k))
         return Symbols(symbols, 2 * k, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """Four finite parameters, or at most four magnitudes; the alphabet is 2 k."""
         k = place.k
-        with bits.span("side"):
-            side = bits.float32s(min(k, _FEW))
+        side = bits.float32s(min(k, _FEW))
         if not np.isfinite(side).all():
             raise PayloadError("fit_dexp: a curve with a parameter that is NaN or infinite")
         return 2 * k, side

@@ -106,22 +106,20 @@ class Dither(BasePart):
         norms = bucket_norms(values, str(self.norm), size)
         codes = level_codes(values, norms, size, self.levels, self.kind == "natural", seed)
         sent = norms
-        with out.span("side"):
-            if self.norm_code == "cnat":
-                sent = rounded(norms, seed)
-                out.uints(sent.view(np.uint32) >> 23, 9)
-            else:
-                out.float32s(norms)
+        if self.norm_code == "cnat":
+            sent = rounded(norms, seed)
+            out.uints(sent.view(np.uint32) >> 23, 9)
+        else:
+            out.float32s(norms)
         return Symbols(codes, self.alphabet, sent)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The norms (buckets,) as a float32 array."""
         count = -(-place.k // self._bucket(place.k))
-        with bits.span("side"):
-            if self.norm_code == "cnat":
-                powers = bits.uints(count, 9, np.uint32) << np.uint32(23)
-                return self.alphabet, powers.view(np.float32)
-            return self.alphabet, bits.float32s(count)
+        if self.norm_code == "cnat":
+            powers = bits.uints(count, 9, np.uint32) << np.uint32(23)
+            return self.alphabet, powers.view(np.float32)
+        return self.alphabet, bits.float32s(count)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Norm times level, one float32 product."""

@@ -62,14 +62,12 @@ class MinMax(BasePart):
         values = values.contiguous()
         codes = fresh(values.numel(), code_dtype(alphabet))
         kernel.between(values.numpy(), low, scale, alphabet - 1, *key(seed), codes.numpy())
-        with out.span("side"):
-            out.float32s(ends)
+        out.float32s(ends)
         return Symbols(codes, alphabet, ends)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The extremes as a float32 array (2,)."""
-        with bits.span("side"):
-            return 1 << self.bits, bits.float32s(2)
+        return 1 << self.bits, bits.float32s(2)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, alphabet, ends = symbols

@@ -75,16 +75,14 @@ class Lattice(BasePart):
         codes, top = np.zeros(x.numel(), np.int32), 0
         if scale:
             top = int(kernel.to_points(x.numpy(), *self._steps(scale), *key(seed), codes))
-        with out.span("side"):
-            out.float32s(np.array([scale], np.float32))
-            out.uint(top, 32)
+        out.float32s(np.array([scale], np.float32))
+        out.uint(top, 32)
         symbols = torch.from_numpy(codes).to(code_dtype(top + 1))
         return Symbols(symbols, top + 1, scale)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """The scale, a float32."""
-        with bits.span("side"):
-            scale, top = bits.float32s(1)[0], bits.uint(32)
+        scale, top = bits.float32s(1)[0], bits.uint(32)
         if top >= _MOST or not 0 <= float(scale) < math.inf:
             raise PayloadError(f"lattice: a scale of {scale} and a largest symbol of {top}")
         return top + 1, scale

@@ -87,14 +87,12 @@ class Lloyd(BasePart):
             scales.append(scale)
             start += size
         side = np.minimum(scales, _LARGEST).astype(np.float32)
-        with out.span("side"):
-            out.float32s(side)
+        out.float32s(side)
         return Symbols(torch.from_numpy(codes), alphabet, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The scales (blocks,)."""
-        with bits.span("side"):
-            return 1 << self.bits, bits.float32s(len(block_sizes(place.k)))
+        return 1 << self.bits, bits.float32s(len(block_sizes(place.k)))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Scale times level, a float64 product rounded once."""

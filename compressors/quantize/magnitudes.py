@@ -97,15 +97,13 @@ class SharedMagnitude(BasePart):
             least = self.value == "min"
             levels = sizes.min()[None] if least else columns.two_means(sizes, counts)[:, 0]
             side = _Shared(levels, counts)
-        with out.span("side"):
-            out.float32s(side.levels.numpy())
+        out.float32s(side.levels.numpy())
         return Symbols(codes, self._alphabet, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared]:
         """The magnitudes."""
         counts = None if self.bits == 2 else columns.lengths(place, self.value == "column")
-        with bits.span("side"):
-            levels = bits.float32s(2 if counts is None else counts.numel())
+        levels = bits.float32s(2 if counts is None else counts.numel())
         return self._alphabet, _Shared(torch.from_numpy(levels), counts)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:

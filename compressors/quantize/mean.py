@@ -33,14 +33,12 @@ class Mean(BasePart):
         """One symbol for all; the mean is the side information."""
         codes = torch.zeros(values.numel(), dtype=torch.uint8, device=values.device)
         side = np.array([mean(values)], np.float32)
-        with out.span("side"):
-            out.float32s(side)
+        out.float32s(side)
         return Symbols(codes, 1, torch.from_numpy(side)[0])
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
         """The mean."""
-        with bits.span("side"):
-            return 1, torch.from_numpy(bits.float32s(1))[0]
+        return 1, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         mean_of_all: Tensor = symbols.side

@@ -118,14 +118,12 @@ class ScaledSign(BasePart):
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs; the mean magnitude is the side information."""
         side = np.array([mean(values.abs())], np.float32)
-        with out.span("side"):
-            out.float32s(side)
+        out.float32s(side)
         return Symbols(sign_codes(values), 2, torch.from_numpy(side)[0])
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
         """The mean magnitude."""
-        with bits.span("side"):
-            return 2, torch.from_numpy(bits.float32s(1))[0]
+        return 2, torch.from_numpy(bits.float32s(1))[0]
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         return with_signs(symbols.side, symbols.codes)

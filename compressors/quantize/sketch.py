@@ -62,9 +62,8 @@ class Sketch(BasePart):
         stops = np.append(starts.numpy(), ordered.numel())
         sums = np.add.reduceat(ordered.numpy(), stops[:-1], dtype=np.float64)
         means = torch.from_numpy((sums / np.diff(stops)).astype(np.float32))
-        with out.span("side"):
-            out.uint(means.numel() - 1, self._width)
-            out.float32s(means.numpy())
+        out.uint(means.numel() - 1, self._width)
+        out.float32s(means.numpy())
         codes = torch.searchsorted(edges, values.contiguous(), right=True, out_int32=True) - 1
         return Symbols(codes.to(code_dtype(means.numel())), means.numel(), means)
 
@@ -74,13 +73,12 @@ class Sketch(BasePart):
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
         """The means of the buckets; their number is the alphabet."""
-        with bits.span("side"):
-            count = bits.uint(self._width) + 1
-            if count > min(self.buckets, place.k):
-                raise PayloadError(
-                    f"{count} buckets announced for {place.k} values in {self.buckets} buckets"
-                )
-            return count, torch.from_numpy(bits.float32s(count))
+        count = bits.uint(self._width) + 1
+        if count > min(self.buckets, place.k):
+            raise PayloadError(
+                f"{count} buckets announced for {place.k} values in {self.buckets} buckets"
+            )
+        return count, torch.from_numpy(bits.float32s(count))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         means: Tensor = symbols.side

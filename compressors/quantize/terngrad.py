@@ -60,8 +60,7 @@ class TernGrad(BasePart):
         k = values.numel()
         values = values.contiguous()
         scale = self.scale(values)
-        with out.span("side"):
-            out.float32s(scale)
+        out.float32s(scale)
         return Symbols(level_codes(values, scale, k, 1, False, seed), _ALPHABET, scale)
 
     def scale(self, values: Tensor) -> np.ndarray:
@@ -74,8 +73,7 @@ class TernGrad(BasePart):
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Any]:
         """s as a float32 array (1,)."""
-        with bits.span("side"):
-            return _ALPHABET, bits.float32s(1)
+        return _ALPHABET, bits.float32s(1)
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         codes, _, scale = symbols
