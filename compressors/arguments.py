@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from compressors.base import SentTensor, State, Tensors, VectorCodec, finite
-from compressors.bits import BitWriter
+from compressors.base import ALL, SentTensor, State, Tensors, VectorCodec, finite
+from compressors.bits import BitReader, BitWriter
 from compressors.errors import NotFinite, PartError, PayloadError, UpdateError
 from compressors.grammar import is_foreign, name_of, plain_text, shown
 from compressors.parts import Symbols, code_dtype
@@ -254,11 +254,21 @@ def check_values(part: Any, values: Any, k: int) -> Tensor:
 
 
 def write_tensor(codec: VectorCodec, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-    """``codec.write``; ``PartError`` where a codec of a user's own says something odd of ``x``."""
+    """``codec.write``; a tensor without entries takes no bits, and no codec sees it.
+
+    Raises ``PartError`` where a codec of a user's own says something odd of ``x``.
+    """
+    if x.numel() == 0:
+        return SentTensor(torch.zeros_like(x), ALL, x.shape)
     sent = codec.write(x, out, seed)
     if is_foreign(codec):
         check_sent(f"{name(codec)}.write returned", sent, x)
     return sent
+
+
+def read_tensor(codec: VectorCodec, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+    """The tensor that ``write_tensor`` wrote, shaped like ``template``."""
+    return codec.read(bits, template, seed) if template.numel() else torch.zeros_like(template)
 
 
 def check_update(compressor: Any, sent: Any, update: Tensors) -> None:

@@ -143,7 +143,7 @@ class VectorCodec(Protocol):
         ...
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        """Writes ``x`` (any shape, float32) and returns what the receiver will see."""
+        """Writes ``x`` (float32, one entry or more) and returns what the receiver will see."""
         ...
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
@@ -233,6 +233,20 @@ def scatter(values: Tensor, indices: Tensor, shape: torch.Size) -> Tensor:
     """A float32 tensor that holds ``values`` (k,) at flat ``indices`` (k,) and zeros elsewhere."""
     flat = torch.zeros(shape.numel(), dtype=torch.float32, device=values.device)
     return flat.index_copy_(0, indices, values).view(shape)
+
+
+def unflatten(flat: Tensor, template: Tensors) -> dict[str, Tensor]:
+    """The tensors that ``flat`` holds one after the other, shaped like ``template``: its views."""
+    parts = flat.split([x.numel() for x in template.values()])
+    return {n: part.view(x.shape) for (n, x), part in zip(template.items(), parts, strict=True)}
+
+
+def split_places(places: np.ndarray, template: Tensors) -> dict[str, np.ndarray]:
+    """Sorted ``places`` in the vector of all tensors: those of each tensor, counted in it."""
+    ends = np.cumsum([0, *(x.numel() for x in template.values())])
+    cuts = np.searchsorted(places, ends)
+    parts = zip(template, cuts, cuts[1:], ends, strict=False)
+    return {name: places[a:b] - end for name, a, b, end in parts}
 
 
 def read_each(

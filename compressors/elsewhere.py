@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from compressors.base import LazyPacket, Packet, Sent, SentTensor, Tensors
+from compressors.base import LazyPacket, Packet, Sent, SentTensor, Tensors, unflatten
 from compressors.kernels.gpu.layout import cut, fetch, send
 from compressors.segments.read import Decoded
 
@@ -69,8 +69,7 @@ def placed_like(template: Tensors, update: Tensors) -> dict[str, Tensor]:
         entries, places = moved([update.values_sent, update.places], devices[:1] * 2)
         size = sum(x.numel() for x in template.values())
         flat = torch.zeros(size, dtype=torch.float32, device=devices[0])
-        parts = cut(flat.index_copy_(0, places, entries), [tuple(x) for x in update.shapes])
-        return dict(zip(template, parts, strict=True))
+        return unflatten(flat.index_copy_(0, places, entries), template)
     return dict(zip(template, moved([update[name] for name in template], devices), strict=True))
 
 

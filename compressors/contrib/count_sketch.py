@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.arraycache import keeps_arrays
-from compressors.base import ALL, SentTensor, nominal_count, scatter, tensor_seed
+from compressors.base import SentTensor, nominal_count, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
@@ -102,16 +102,12 @@ class CountSketch:
         return chosen, estimates[chosen]
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        if x.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         table = self.sketch(x)
         out.float32s(table.numpy())
         chosen, values = self.unsketch(table, x.numel())
         return SentTensor(values, chosen, x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         chosen, values = self.unsketch(self.read_table(bits), template.numel())
         bits.places = chosen
         return scatter(values, chosen, template.shape)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.arguments import write_tensor
+from compressors.arguments import read_tensor, write_tensor
 from compressors.base import ALL, Compressor, SentTensor, VectorCodec, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound
@@ -69,8 +69,6 @@ class Cosine(Transform):
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``; where anything is sent, every entry may differ from zero."""
-        if x.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         turned = self._turn(x.detach().reshape(-1), x.shape, False)
         sent = write_tensor(self.codec, turned, out, tensor_seed(seed, _TILED))
         if not sent.count:  # of a tensor of zeros
@@ -79,10 +77,8 @@ class Cosine(Transform):
         return SentTensor(self._turn(sent.decoded, x.shape, True).view(x.shape), ALL, x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         flat = template.new_empty(template.numel())
-        turned = self.codec.read(bits, flat, tensor_seed(seed, _TILED))
+        turned = read_tensor(self.codec, bits, flat, tensor_seed(seed, _TILED))
         if bits.places is not None and bits.places.numel():
             bits.places = None  # every entry may differ from zero, as ``write`` says
         return self._turn(turned, template.shape, True).view(template.shape)

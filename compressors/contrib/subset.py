@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from compressors.arguments import write_tensor
+from compressors.arguments import read_tensor, write_tensor
 from compressors.base import (
-    ALL,
     Compressor,
     SentTensor,
     VectorCodec,
@@ -72,8 +70,6 @@ class Subset(Transform):
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         flat = x.detach().reshape(-1)
-        if flat.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         places = self._places(flat, seed)
         sent = write_tensor(self.codec, flat[places], out, tensor_seed(seed, _INNER))
         if isinstance(sent.indices, Tensor):
@@ -81,11 +77,9 @@ class Subset(Transform):
         return SentTensor(sent.values, places, x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         places = self._places(template, seed)
         part = template.new_empty(places.numel())
-        values = self.codec.read(bits, part, tensor_seed(seed, _INNER))
+        values = read_tensor(self.codec, bits, part, tensor_seed(seed, _INNER))
         bits.places = places if bits.places is None else places[bits.places]
         return scatter(values, places, template.shape)
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from compressors.arguments import read_tensor, write_tensor
 from compressors.base import Sent, SentTensor, State, Tensors, empty_like, nominal_count, read_each
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, with_memory
@@ -115,14 +116,14 @@ class DGC:
             v = velocity[name] + u
             for sums in (u, v):
                 check_sums({name: sums})
-            sent[name] = pipe.write(v, out, seed)
+            sent[name] = write_tensor(pipe, v, out, seed)
             after[f"momentum/{name}"] = _masked(u, sent[name])
             after[f"velocity/{name}"] = _masked(v, sent[name])
         return sent, after
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         pipe = self._pipe(self.p)
-        return read_each(bits, template, lambda i, x: pipe.read(bits, x, seed))
+        return read_each(bits, template, lambda i, x: read_tensor(pipe, bits, x, seed))
 
     def _pipe(self, share: float) -> Pipeline:
         return Pipeline(_Largest(self.p, share), Float32())

@@ -5,11 +5,10 @@ from fnmatch import fnmatchcase
 from math import prod
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.arguments import write_tensor
+from compressors.arguments import read_tensor, write_tensor
 from compressors.base import (
     ALL,
     Compressor,
@@ -19,7 +18,9 @@ from compressors.base import (
     Tensors,
     VectorCodec,
     read_each,
+    split_places,
     tensor_seed,
+    unflatten,
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, worst
@@ -73,8 +74,10 @@ class PerTensor(Lift):
         return sent, state
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        codec = self.codec
-        return read_each(bits, template, lambda i, x: codec.read(bits, x, tensor_seed(seed, i)))
+        def read(i: int, x: Tensor) -> Tensor:
+            return read_tensor(self.codec, bits, x, tensor_seed(seed, i))
+
+        return read_each(bits, template, read)
 
 
 @dataclass(frozen=True)
@@ -93,18 +96,15 @@ class Flat(Lift):
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
         joint = write_tensor(self.codec, joined, out, tensor_seed(seed, 0))
-        sent, start = {}, 0
-        for name, x in update.items():
-            stop = start + x.numel()
-            if isinstance(joint.indices, Tensor):
-                bounds = torch.tensor([start, stop], device=joint.indices.device)
-                low, high = torch.searchsorted(joint.indices, bounds).tolist()
-                indices = joint.indices[low:high] - start
-                sent[name] = SentTensor(joint.values[low:high], indices, x.shape)
-            else:
-                sent[name] = SentTensor(joint.values[start:stop].view(x.shape), ALL, x.shape)
-            start = stop
-        return sent, state
+        if not isinstance(joint.indices, Tensor):
+            dense = unflatten(joint.values, update)
+            return {name: SentTensor(x, ALL, x.shape) for name, x in dense.items()}, state
+        places = split_places(joint.indices.numpy(), update)
+        values = joint.values.split([part.size for part in places.values()])
+        return {
+            name: SentTensor(some, torch.from_numpy(places[name]), x.shape)
+            for (name, x), some in zip(update.items(), values, strict=True)
+        }, state
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         if not template:
@@ -112,17 +112,11 @@ class Flat(Lift):
         total = sum(x.numel() for x in template.values())
         first = next(iter(template.values()))
         bits.places = None
-        joined = self.codec.read(bits, first.new_empty(total), tensor_seed(seed, 0))
+        joined = read_tensor(self.codec, bits, first.new_empty(total), tensor_seed(seed, 0))
         if bits.places is not None:
-            bits.sent |= counts(bits.places.numpy(), template)
-        parts = joined.split([x.numel() for x in template.values()])
-        return {n: part.view(x.shape) for (n, x), part in zip(template.items(), parts, strict=True)}
-
-
-def counts(places: np.ndarray, template: Tensors) -> dict[str, int]:
-    """How many of the sorted ``places`` in the vector of all tensors lie in each of them."""
-    ends = np.cumsum([0, *(x.numel() for x in template.values())])
-    return dict(zip(template, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
+            places = split_places(bits.places.numpy(), template)
+            bits.sent |= {name: part.size for name, part in places.items()}
+        return unflatten(joined, template)
 
 
 class InParts:

@@ -7,7 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, nominal_count, tensor_seed
+from compressors.base import (
+    ALL,
+    Sent,
+    SentTensor,
+    State,
+    Tensors,
+    nominal_count,
+    split_places,
+    tensor_seed,
+    unflatten,
+)
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.noise import words
@@ -155,8 +165,8 @@ class MaskedIntegers:
         if self.p == 1:
             return {name: SentTensor(x, ALL, x.shape) for name, x in decoded.items()}, {}
         sent = {}
-        for (name, x), indices in zip(decoded.items(), split_places(places, update), strict=True):
-            where = torch.from_numpy(indices)
+        for name, indices in split_places(places, update).items():
+            where, x = torch.from_numpy(indices), decoded[name]
             sent[name] = SentTensor(x.flatten()[where], where, x.shape)
         return sent, {}
 
@@ -173,7 +183,7 @@ class MaskedIntegers:
         integers = bits.uints(self.integer_count(entries), self.modulus).astype(np.int64)
         if self.p < 1:
             parts = split_places(self.places(round_seed, entries), template)
-            bits.sent |= {n: len(part) for n, part in zip(template, parts, strict=True)}
+            bits.sent |= {name: part.size for name, part in parts.items()}
         return MaskedMessage(masked, round_seed, integers)
 
     def integers(self, values: np.ndarray, seed: int) -> np.ndarray:
@@ -198,11 +208,7 @@ class MaskedIntegers:
         flat = np.zeros(entries, np.float32)
         scale = entries / max(1, signed.size)
         flat[self.places(round_seed, entries)] = signed * self.step / clients * scale
-        parts = torch.from_numpy(flat).split([x.numel() for x in template.values()])
-        return {
-            name: part.view(x.shape)
-            for (name, x), part in zip(template.items(), parts, strict=True)
-        }
+        return unflatten(torch.from_numpy(flat), template)
 
 
 class MaskedMessage(NamedTuple):
@@ -217,10 +223,3 @@ def flattened(update: Tensors) -> np.ndarray:
     """The entries of all tensors one after the other, in float64."""
     parts = [x.detach().double().flatten().numpy() for x in update.values()]
     return np.concatenate([np.zeros(0), *parts])
-
-
-def split_places(places: np.ndarray, template: Tensors) -> list[np.ndarray]:
-    """Ascending places among all entries by tensor, as places in it."""
-    ends = np.cumsum([0, *(x.numel() for x in template.values())])
-    cuts = np.searchsorted(places, ends)
-    return [places[a:b] - end for a, b, end in zip(cuts, cuts[1:], ends, strict=False)]

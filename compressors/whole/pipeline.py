@@ -151,13 +151,11 @@ class Pipeline:
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         flat = x.detach().reshape(-1).contiguous()  # kernels are compiled for such alone
-        if flat.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
         if place.k == 0:  # no side information and no symbols
             return SentTensor(values, torch.empty(0, dtype=torch.int64, device="cpu"), x.shape)
         rounding = tensor_seed(seed, ROUND)
-        with out.span("side"):  # a quantizer may open the span itself, the inner one counts
+        with out.span("side"):
             symbols = self.quantize.quantize(values, place, out, rounding)
         if self._foreign:
             check_symbols(self.quantize, symbols, place.k)
@@ -210,8 +208,6 @@ class Pipeline:
         return Place(indices, shape), values
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         n, indices = template.numel(), None
         if self._places is not None:
             indices = self._places(n, tensor_seed(seed, _SELECT))

@@ -63,8 +63,6 @@ class Projections:
         check_flags("projections", scaled=self.scaled)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        if x.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         numbers = np.empty(self.k, np.float32)
         values = x.detach().reshape(-1).contiguous().numpy()
         kernel.project(values, *self._keys(seed), numbers)
@@ -73,8 +71,6 @@ class Projections:
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         """``PayloadError`` for a number that is not finite."""
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         numbers = np.array(bits.float32s(self.k), np.float32)
         if not np.isfinite(numbers).all():
             raise PayloadError("projections: a number is NaN or infinity")

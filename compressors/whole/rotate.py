@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from compressors.arguments import write_tensor
+from compressors.arguments import read_tensor, write_tensor
 from compressors.base import ALL, SentTensor, VectorCodec, finite, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, contraction
@@ -100,17 +100,13 @@ class Rotate(Transform):
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         """See ``VectorCodec.write``; every entry of what is decoded may differ from zero."""
-        if x.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         rotated = rotate(x.detach().reshape(-1), tensor_seed(seed, _SIGNS))
         sent = write_tensor(self.codec, rotated, out, tensor_seed(seed, _INNER))
         return _Turned(sent, tensor_seed(seed, _SIGNS), x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
-        if template.numel() == 0:
-            return torch.zeros_like(template)
         flat = template.new_empty(template.numel())
-        rotated = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
+        rotated = read_tensor(self.codec, bits, flat, tensor_seed(seed, _INNER))
         bits.places = None  # every entry of what is turned back may differ from zero
         return rotate(rotated, tensor_seed(seed, _SIGNS), back=True).view(template.shape)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, scatter, tensor_seed
+from compressors.base import SentTensor, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.coders.fixed import check_sorted
@@ -138,8 +138,6 @@ class SketchML:
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
         flat = x.detach().reshape(-1)
-        if flat.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         if flat.numel() > _LONGEST:
             raise UpdateError(f"sketchml: {flat.numel()} entries: keys have at most 4 bytes")
         chosen, _ = TopK(self.p).select(flat, tensor_seed(seed, _SELECT))
@@ -149,7 +147,8 @@ class SketchML:
         values, place = flat[chosen], Place(None, torch.Size([k]))
         if k == 0:
             return SentTensor(values, chosen, x.shape)
-        symbols = Sketch(self.buckets).quantize(values, place, out, 0)
+        with out.span("side"):
+            symbols = Sketch(self.buckets).quantize(values, place, out, 0)
         keys, codes = chosen.numpy(), symbols.codes.numpy().astype(np.int64)
         means = symbols.side.numpy()
         buckets = np.empty(k, np.int64)
@@ -183,8 +182,6 @@ class SketchML:
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         n = template.numel()
-        if n == 0:
-            return torch.zeros_like(template)
         with bits.span("header"):
             k = bits.gamma() - 1
         if k > n:
@@ -192,7 +189,8 @@ class SketchML:
         if k == 0:
             bits.places = torch.empty(0, dtype=torch.int64, device="cpu")
             return torch.zeros_like(template)
-        _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
+        with bits.span("side"):
+            _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
         means, keys, values_of_groups, left = side.numpy(), [], [], k
         groups = self._groups(means)
         for group in groups:

@@ -55,8 +55,6 @@ class ThreeLC:
         check_number("threelc: sparsity", self.sparsity, lambda s: 1 <= s < 2, allowed)
 
     def write(self, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
-        if x.numel() == 0:
-            return SentTensor(torch.zeros_like(x), ALL, x.shape)
         flat = x.detach().reshape(-1).numpy()
         largest = min(float(np.abs(flat).max()) * self.sparsity, LARGEST)
         magnitude = np.array([largest], np.float32)
@@ -71,8 +69,6 @@ class ThreeLC:
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         n = template.numel()
-        if n == 0:
-            return torch.zeros_like(template)
         groups = -(-n // 5)
         with bits.span("side"):
             magnitude = bits.float32s(1)

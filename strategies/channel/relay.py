@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, Sent, State, Tensors, mean_of
+from compressors.base import unflatten
 from compressors.bits import BitReader, BitWriter
 from strategies.channel.acknowledge import read_varint, varint
 
@@ -135,9 +136,5 @@ class Means:
             while self._means and (len(self._means) + 1) * size > CACHE_BYTES:
                 self._means.pop(next(iter(self._means)))
             mean = mean_of(uplink, messages, weights, shapes)
-            parts = mean.split([x.numel() for x in shapes.values()])
-            self._means[key] = {
-                name: part.view(x.shape)
-                for (name, x), part in zip(shapes.items(), parts, strict=True)
-            }
+            self._means[key] = unflatten(mean, shapes)
         return self._means[key]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, Flat, State
-from compressors.base import Tensors, nominal_count, scatter
+from compressors.base import Tensors, nominal_count, scatter, unflatten
 from compressors.bits import BitReader
 from compressors.contrib.count_sketch import CountSketch
 from strategies.algorithms.base import Algorithm, RoundInfo, Step, Uplinks
@@ -101,11 +101,7 @@ class FetchSGD(Algorithm):
         error = before["error"].cpu() + self.server_lr * momentum
         chosen, values = codec.unsketch(error, n)
         taken = scatter(values, chosen, torch.Size([n]))
-        parts = taken.split([x.numel() for x in model.values()])
-        update = {
-            name: part.view(x.shape).to(x.device)
-            for (name, x), part in zip(model.items(), parts, strict=True)
-        }
+        update = {n: x.to(model[n].device) for n, x in unflatten(taken, model).items()}
         return update, {"momentum": momentum, "error": error - codec.sketch(taken)}
 
     def _mean(self, uplinks: Uplinks) -> Tensor:
