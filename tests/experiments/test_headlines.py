@@ -6,7 +6,6 @@ import tomllib
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
