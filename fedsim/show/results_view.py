@@ -30,8 +30,7 @@ class ResultsView(Results):
         """The best cell of every method where a client may spend so many bits.
 
         Args:
-            up_bits: as for `fedsim.best`.
-            budget_of: as for `fedsim.best`.
+            up_bits, budget_of: as for `fedsim.best`.
 
         Raises:
             UsageError: as `fedsim.best`.

@@ -1,9 +1,5 @@
 """`char_lstm`: Shakespeare, character by character, with the settings of Table III of Sattler et
-al. 2018 (Sparse Binary Compression).
-
-The paper names dropout and a smaller embedding and prints neither the rate nor the width. Both are
-taken from the tutorial's configuration with 200 hidden units, "small", which drops nothing and has
-an embedding as wide as the layers.
+al. 2018 (Sparse Binary Compression): see docs/tasks.md.
 """
 
 from __future__ import annotations

@@ -204,12 +204,7 @@ def from_datasets(
             of a folder without splits.
         transform: the input as the row has it (of several columns a dict) -> an image, an array or
             numbers, or a tuple or dict of these, as a tokenizer makes it; None: it is one.
-        inputs: columns, as in `from_torch`.
-        label: as for `from_torch`.
-        groups: as for `from_torch`.
-        augment: as in `from_torch`.
-        lazy: as in `from_torch`.
-        fields: as for `from_torch`.
+        inputs, label, groups, augment, lazy, fields: as for `from_torch`.
 
     Example:
         >>> from_datasets("flowers", lambda: nn.Linear(4, 3), name="flowers").iterations
@@ -305,13 +300,9 @@ def from_frame(
         frame: a row per sample.
         model: a function that makes a new model; its inputs are float32 (B, columns).
         name: of the task, as a results folder has it.
-        label: the column of the class, as for `from_csv`.
         test: the fraction of the rows that is held out, the same rows in every run; or another
             frame with the same columns, in any order.
-        inputs: columns, as for `from_csv`.
-        groups: as for `from_csv`.
-        standardize: as for `from_csv`.
-        fields: as in `from_torch`.
+        label, inputs, groups, standardize, fields: as for `from_csv`.
 
     Example:
         >>> import pandas as pd

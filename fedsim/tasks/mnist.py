@@ -1,9 +1,4 @@
-"""The tasks on MNIST and Fashion-MNIST.
-
-LeNet5-Caffe is trained with the settings of Table III of Sattler et al. 2018, three fully connected
-hidden layers as by Aji & Heafield 2017, and the two networks of section 3 of McMahan et al. 2017
-(federated averaging) as there.
-"""
+"""The tasks on MNIST and Fashion-MNIST, with the settings of their papers (docs/tasks.md)."""
 
 from __future__ import annotations
 

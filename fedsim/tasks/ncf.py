@@ -1,11 +1,5 @@
-"""`ncf`: neural collaborative filtering on MovieLens, with the settings of DeepReduce.
-
-Kostopoulou et al. 2021 (DeepReduce, Table 1 and section 6.3) train NVIDIA's NeuMF on ml-20m with a
-local batch of 10^6. Its 31,832,577 parameters are exactly those of the configuration below over the
-138,493 users and 26,744 rated items of ml-20m. Settings that the paper lacks are those of NVIDIA's
-recipe (DeepLearningExamples, PyTorch/Recommendation/NCF): Adam with learning rate 0.0045 and betas
-0.25 and 0.5, dropout 0.5, 30 epochs. Hits are counted among 100 items, as by He et al. 2017; that
-recipe ranks among 101.
+"""`ncf`: neural collaborative filtering on MovieLens, with the settings of DeepReduce (Kostopoulou
+et al. 2021) and, where it has none, of NVIDIA's recipe: see docs/tasks.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """`word_lstm`: WikiText-2 or the Penn Treebank, word by word, with the settings of Table III of
-Sattler et al. 2018 (Sparse Binary Compression).
-
-The Penn Treebank is licensed and not free; its usual three files can be used here. Perplexities on
-WikiText-2 cannot be compared with it: that text has 33,278 words, of which all but 10,000 become
-`<unk>` here.
+Sattler et al. 2018 (Sparse Binary Compression): see docs/tasks.md.
 """
 
 from __future__ import annotations

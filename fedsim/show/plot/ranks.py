@@ -25,9 +25,7 @@ def critical_difference(
 
     Args:
         comparison: what `fedsim.compare_methods` gave.
-        ax: as for `curves`.
-        figsize: as for `curves`.
-        style: as for `curves`.
+        ax, figsize, style: as for `curves`.
 
     Returns:
         The axes.

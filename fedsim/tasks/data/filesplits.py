@@ -1,10 +1,7 @@
 """Partitions that a user gives: a CSV file, a function in a Python file, or lists of samples.
 
-`split.csv` has the columns `client` and `index`: a row assigns the training sample of that number
-to the client, both from 0. `FILE.py:FUNCTION` is called as `FUNCTION(labels, clients,
-seed)`, with the labels (N,) that a partition may go by, and returns the sample numbers of each
-client. A sample that nobody holds is left out. Settings keep a file with its digest,
-`split.csv@1f0c...`: a run does not go on from a file that has changed since.
+docs/partitions.md has their forms. Settings keep a file with its digest, `split.csv@1f0c...`: a run
+does not go on from a file that has changed since.
 """
 
 from __future__ import annotations

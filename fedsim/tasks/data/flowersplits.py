@@ -1,14 +1,10 @@
 """Partitioners of flwr-datasets, by the names of their classes, over a table in memory.
 
-`ContinuousPartitioner(strictness=0.5)` is the class of that name, called with these arguments. The
-run fills in `num_partitions`, `seed`, `shuffle` (false: the order of the samples is drawn before)
-and `partition_by`, unless the text gives them. The table has these columns:
+`ContinuousPartitioner(strictness=0.5)` is the class of that name, called with these arguments;
+docs/partitions.md has what the run fills in. The table has these columns:
 
 `label`: the class of a sample, or its group (a writer, a user) where the data have groups.
 `feature`: the mean of the sample's inputs, where the inputs are numbers in memory.
-
-An argument is a number, a word, true, false, none, or a tuple of these: `(10, 20, 30)`. Nothing is
-downloaded and nothing is cached on disk.
 """
 
 from __future__ import annotations

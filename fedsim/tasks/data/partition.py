@@ -1,39 +1,9 @@
-"""Partitions: the training samples of each client.
+"""Partitions: the training samples of each client, in the forms of docs/partitions.md.
 
-`iid`: a random deal; client sizes differ by at most one.
-`contiguous`: the samples in their order, cut into one stretch per client; sizes differ by at most
-    one (a text: "four subsequences of equal length", Sattler et al. 2018).
-`whole`: every client holds all samples: nodes that load data of their own, and baselines.
-`linear`, `square`, `exponential`: a random deal of unlike sizes: client i (1, 2, ...) has samples
-    in proportion to i, i^2 or e^i.
-`dirichlet(ALPHA)`: the shares of each class are drawn from a symmetric Dirichlet distribution
-    (Yurochkin et al. 2019); small ALPHA means unlike clients.
-`shards(NUMBER)`: samples sorted by label, cut into clients x NUMBER equal blocks, NUMBER blocks
-    dealt to each client (McMahan et al. 2017, section 3); a remainder of fewer than clients x
-    NUMBER samples is left out.
-`natural`: whole sources (a text's roles, users, authors: `Data.labels`), dealt at random; clients'
-    numbers of sources differ by at most one, and a client has all samples of a source, or none.
-`feature`: the samples in the order of the mean of their inputs (brightness, for images), cut into
-    one stretch per client: the clients' inputs differ, independently of the labels.
-`pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
-    each class shared evenly by its holders.
-
-`drawn(SAMPLES)`: every client draws SAMPLES samples of its own, without repetition; two clients may
-    hold the same sample, so that there may be more clients than samples.
-`drawn(SAMPLES, ALPHA)`: the same by class: a client's shares of the classes come from a symmetric
-    Dirichlet distribution, and its samples are drawn from the classes by these shares (Hsu et al.
-    2019, section 3.1, of equal priors); a class with fewer samples than a client draws from it
-    gives some of them twice.
-
-`NAMEPartitioner(ARGUMENT=VALUE, ...)`: a partitioner of flwr-datasets (`flowersplits`).
-`FILE.csv`, `FILE.py:FUNCTION`: a user's own partition (`filesplits`).
-`fixed`: the shards that the data have themselves (`Data.shards`).
-
-A client's draw follows from the seed and the client's number, and is computed on access.
-
-Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an in-memory
-table of labels and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals
-as the IidPartitioner of flwr-datasets does, without the two seconds that importing it takes.
+A client's draw follows from the seed and, of ``drawn``, the client's number; it is computed on
+access. Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an
+in-memory table of labels and sample numbers. `iid` deals as the IidPartitioner of flwr-datasets
+does, without the two seconds that importing it takes.
 """
 
 from __future__ import annotations
@@ -179,7 +149,7 @@ def split(
     Args:
         labels: class of each sample, integers, shape (N,).
         clients: number of clients, 1 to N; of `drawn` and `whole`, any.
-        spec: one of the forms at the head of this file.
+        spec: a form of docs/partitions.md, as `--partition` takes it.
         seed: from 0; it alone decides, and no global random generator is read or changed.
         feature: one number per sample, shape (N,), by which `feature` sorts them.
 

@@ -1,8 +1,7 @@
 """Ratings of MovieLens as pairs of user and item: one left out per user, negatives drawn.
 
-The protocol is that of He et al., "Neural collaborative filtering", 2017, section 4.1. Every rating
-of any value is an interaction. Each user's latest is held out and ranked among 99 items that the
-user did not rate. Four negatives are drawn anew for each training interaction whenever it is seen.
+The protocol is that of He et al., "Neural collaborative filtering", 2017, section 4.1: see
+docs/tasks.md. Every rating of any value is an interaction.
 """
 
 from __future__ import annotations

@@ -2,13 +2,7 @@
 
 The model is that of Zaremba et al., "Recurrent neural network regularization", 2014, as in the
 TensorFlow tutorial `tutorials/rnn/ptb`, configuration "medium", which supplement C of Sattler et
-al. 2018 names for both its language models.
-
-A sample is a window of `WINDOW` symbols and the symbols that follow them. Windows do not overlap,
-they are drawn in a new order every epoch like any sample, and each starts with a zero state: what a
-client computes then follows from its sample numbers alone. (The tutorial walks through the text
-and carries the state from window to window.) Held-out text is scored in longer rows, so that the
-start of a row, where there is no context, weighs little.
+al. 2018 names for both its language models. docs/tasks.md has what differs from it.
 """
 
 from __future__ import annotations
