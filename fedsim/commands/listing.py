@@ -93,10 +93,9 @@ def _class(module: str, name: str) -> tuple[str, dict[str, str]]:
         settings |= _class(module, ast.unparse(base))[1]
     for field in (line for line in node.body if isinstance(line, ast.AnnAssign)):
         if {*ast.unparse(field.annotation).split(" | ")} <= _TYPED:
-            name, default = ast.unparse(field.target), field.value
-            settings[name] = name
-            if isinstance(default, ast.Constant) and default.value not in (None, ""):
-                settings[name] = f"{name}={default.value}"
+            setting: str = ast.unparse(field.target)
+            default: Any = field.value.value if isinstance(field.value, ast.Constant) else None
+            settings[setting] = setting if default in (None, "") else f"{setting}={default}"
     return ast.get_docstring(node) or "", settings
 
 
@@ -108,9 +107,8 @@ def _strategies() -> list[Entry]:
         parts = [" ".join(part.split()).replace("``", "") for part in text.split("\n\n")]
         source = next(part for part in parts if part.startswith(_SOURCE))
         about = {"title": parts[0].removesuffix("."), "source": source.removeprefix(_SOURCE)}
-        contrib = place.startswith("contrib.")
-        about |= {"settings": [*settings.values()], "contrib": contrib}
-        listed.append({"name": name, "kind": "strategy", **about})
+        contrib = {"settings": [*settings.values()], "contrib": place.startswith("contrib.")}
+        listed.append({"name": name, "kind": "strategy", **about, **contrib})
     return listed
 
 

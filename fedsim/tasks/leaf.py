@@ -23,7 +23,7 @@ from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data.users import Encoded, User, by_user, read_leaf, read_sentences
 from fedsim.tasks.factories import path_of, task_of
-from fedsim.tasks.models.leaf import CHARACTERS, Femnist, NextCharacter, NextWord
+from fedsim.tasks.models.leaf import CHARACTERS, NextCharacter, NextWord, femnist
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 """Symbols of Stack Overflow that are not words; the words of its vocabulary begin at 4."""
@@ -77,7 +77,7 @@ def from_leaf(
 
 def leaf_femnist(
     folder: str | os.PathLike[str],
-    model: Callable[..., nn.Module] = Femnist,
+    model: Callable[..., nn.Module] = femnist,
     *,
     name: str = "leaf_femnist",
     **fields: Any,

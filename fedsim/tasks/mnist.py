@@ -34,6 +34,8 @@ class LeNet5(nn.Module):
             the Caffe example has none there.
         caffe_init: weights of Caffe's `xavier` filler: uniform in +-sqrt(3 / fan_in), biases zero
             (PyTorch's function of that name averages fan_in and fan_out).
+        channels, padding: of the convolutions.
+        hidden, classes: units of the linear layers.
 
     Source: BVLC/caffe, examples/mnist/lenet_train_test.prototxt, which supplement C of Sattler et
     al. 2018 (Sparse Binary Compression) names as its model.
@@ -43,13 +45,22 @@ class LeNet5(nn.Module):
         431080
     """
 
-    def __init__(self, conv_relu: bool = True, caffe_init: bool = False) -> None:
+    def __init__(
+        self,
+        conv_relu: bool = True,
+        caffe_init: bool = False,
+        channels: tuple[int, int] = (20, 50),
+        padding: int = 0,
+        hidden: int = 500,
+        classes: int = 10,
+    ) -> None:
         super().__init__()
         self.conv_relu = conv_relu
-        self.conv1 = nn.Conv2d(1, 20, 5)
-        self.conv2 = nn.Conv2d(20, 50, 5)
-        self.fc1 = nn.Linear(50 * 4 * 4, 500)
-        self.fc2 = nn.Linear(500, 10)
+        self.conv1 = nn.Conv2d(1, channels[0], 5, padding=padding)
+        self.conv2 = nn.Conv2d(*channels, 5, padding=padding)
+        side = ((28 - 4 + 2 * padding) // 2 - 4 + 2 * padding) // 2
+        self.fc1 = nn.Linear(channels[1] * side**2, hidden)
+        self.fc2 = nn.Linear(hidden, classes)
         if caffe_init:
             for layer in (self.conv1, self.conv2, self.fc1, self.fc2):
                 nn.init.kaiming_uniform_(layer.weight, nonlinearity="linear")
@@ -57,7 +68,7 @@ class LeNet5(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (B, 10) of images (B, 1, 28, 28), contiguous or channels-last."""
+        """Logits (B, classes) of images (B, 1, 28, 28), contiguous or channels-last."""
         for conv in (self.conv1, self.conv2):
             x = F.max_pool2d(conv(x), 2)
             if self.conv_relu:
@@ -87,33 +98,6 @@ def mlp(width: int, layer_norm: bool = False, depth: int = 3) -> nn.Module:
         layers.append(nn.Linear(inputs, width))
         layers += [nn.LayerNorm(width), nn.ReLU()] if layer_norm else [nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(width, 10))
-
-
-class MnistCNN(nn.Module):
-    """McMahan et al.'s CNN: images (B, 1, 28, 28) -> logits (B, 10); 1,663,370 parameters.
-
-    Convolution 32@5x5, max-pool 2, ReLU, convolution 64@5x5, max-pool 2, ReLU, linear 512, ReLU,
-    linear 10. Convolutions pad by 2, which the printed number of parameters implies. Pooling first
-    is the same function as the ReLU first, at less cost. Weights are PyTorch's default.
-
-    Example:
-        >>> sum(p.numel() for p in MnistCNN().parameters())
-        1663370
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 32, 5, padding=2)
-        self.conv2 = nn.Conv2d(32, 64, 5, padding=2)
-        self.fc1 = nn.Linear(64 * 7 * 7, 512)
-        self.fc2 = nn.Linear(512, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (B, 10) of images (B, 1, 28, 28), contiguous or channels-last."""
-        for conv in (self.conv1, self.conv2):
-            x = F.relu(F.max_pool2d(conv(x), 2))
-        logits: Tensor = self.fc2(F.relu(self.fc1(x.flatten(1))))
-        return logits
 
 
 @read_once
@@ -184,4 +168,10 @@ MNIST_2NN = replace(
     batch_size=10,
     iterations=6000,
 )
-MNIST_CNN = replace(MNIST_2NN, **about("mnist_cnn"), build=MnistCNN, channels_last=True)
+MNIST_CNN = replace(
+    MNIST_2NN,
+    **about("mnist_cnn"),
+    # Padding by 2 is what the printed number of parameters implies.
+    build=partial(LeNet5, channels=(32, 64), padding=2, hidden=512),
+    channels_last=True,
+)

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedsim.tasks.mnist import LeNet5
 from fedsim.tasks.models.text import Layer
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """The 80 characters of LEAF's Shakespeare; any other is numbered as the last one."""
 
 
-class Femnist(nn.Module):
-    """Images (B, 1, 28, 28) -> logits (B, 62): LEAF's CNN.
+def femnist() -> nn.Module:
+    """LEAF's CNN, newly initialised: images (B, 1, 28, 28) -> logits (B, 62).
 
     Two convolutions of 5 x 5 with 32 and 64 channels, each with ReLU and max-pooling of 2 x 2, then
     a layer of 2048 units with ReLU.
 
     Example:
-        >>> sum(p.numel() for p in Femnist().parameters())
+        >>> sum(p.numel() for p in femnist().parameters())
         6603710
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(1, 32, 5, padding=2)
-        self.second = nn.Conv2d(32, 64, 5, padding=2)
-        self.hidden = nn.Linear(64 * 7 * 7, 2048)
-        self.output = nn.Linear(2048, 62)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (B, 62)."""
-        for layer in (self.first, self.second):
-            x = F.max_pool2d(layer(x).relu(), 2)
-        logits: Tensor = self.output(self.hidden(x.flatten(1)).relu())
-        return logits
+    return LeNet5(channels=(32, 64), padding=2, hidden=2048, classes=62)
 
 
 class NextCharacter(nn.Module):
