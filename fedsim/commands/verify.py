@@ -1,6 +1,7 @@
 """``fedsim verify``: whether a folder of results holds what its runs did."""
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,5 @@ def counted_notes(unchecked: Sequence[Sequence[str]]) -> list[str]:
         >>> counted_notes([["a"]])
         ['a']
     """
-    many: dict[str, int] = {}
-    for notes in unchecked:
-        for what in notes:
-            many[what] = many.get(what, 0) + 1
-    of_all = len(unchecked)
-    return [f"{x} ({count} of {of_all})" if of_all > 1 else x for x, count in many.items()]
+    counts, of_all = Counter(what for notes in unchecked for what in notes), len(unchecked)
+    return [f"{x} ({count} of {of_all})" if of_all > 1 else x for x, count in counts.items()]

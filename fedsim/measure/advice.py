@@ -58,15 +58,8 @@ def recommend(frame: pd.DataFrame) -> list[Advice]:
         if len(reaching):
             near = reaching.sort_values(["relative_error", "seconds"]).iloc[0]
             fast = reaching.sort_values("seconds").iloc[0]
-            advice.append(
-                Advice(
-                    factor,
-                    str(near["method"]),
-                    float(near["relative_error"]),
-                    str(fast["method"]),
-                    float(fast["seconds"]),
-                )
-            )
+            error, seconds = float(near["relative_error"]), float(fast["seconds"])
+            advice.append(Advice(factor, near["method"], error, fast["method"], seconds))
     return advice
 
 
