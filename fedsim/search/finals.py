@@ -304,10 +304,13 @@ def _last(value: float) -> float:
 def winner(finalists: Sequence[Finalist], goal: Goal) -> Finalist | None:
     """The first by rank; of a front, the fewest bits among those tied with the best metric.
 
-    None: there is no finalist.
+    One seed ties everything, so that the best metric itself is the winner there. None: there is no
+    finalist.
     """
     if not finalists or not goal.front:
         return finalists[0] if finalists else None
     best = min(finalists, key=lambda f: f.validated.place())
     losses = best.validated.losses
+    if len(losses) < 2:
+        return best
     return next(f for f in finalists if f is best or tied(losses, f.validated.losses))

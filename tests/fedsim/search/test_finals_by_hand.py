@@ -208,6 +208,12 @@ def test_the_winner_of_a_front_has_the_fewest_bits_of_those_that_tie_with_the_be
     assert first is not None and first.trial == 2
 
 
+def test_one_seed_does_not_make_a_tie_the_winner_of_a_front() -> None:
+    front = [finalist(0, [-0.16], bits=100.0), finalist(1, [-0.87], bits=300.0)]
+    first = winner(_ranked(front, FRONT), FRONT)
+    assert first is not None and first.trial == 1
+
+
 def test_a_finalist_whose_seeds_all_failed_is_the_last_of_a_front() -> None:
     """Of 300 bits, none and 100 bits: 100 first, which wins, for it ties with 300."""
     none = replace(finalist(1, [inf, inf]), validated=SeedScores((None, None), (inf, inf)))
