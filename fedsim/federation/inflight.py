@@ -22,14 +22,6 @@ _TRAIN = "train"
 _ids = count(1)
 
 
-def reply_values(reply: Message) -> dict[str, Any]:
-    """A reply: its node, and the bytes of its content, or its error."""
-    node = {"node": reply.metadata.src_node_id}
-    if reply.has_error():
-        return node | {"error": [reply.error.code, reply.error.reason]}
-    return node | {"content": compat.to_bytes(reply.content)}
-
-
 def reply_of(values: dict[str, Any]) -> tuple[Message, Message]:
     """A message of before, whose content is gone, and the reply to it."""
     message = Message(RecordDict(), values["node"], _TRAIN)
@@ -60,8 +52,13 @@ class InFlight(Exchange):
     def values(self) -> dict[str, Any]:
         """As a checkpoint can hold it: the reply, or the request that has none yet."""
         record: dict[str, Any] = {"exchange": [getattr(self, name) for name in _NUMBERS]}
-        if self.reply is not None:
-            record["reply"] = reply_values(self.reply)
+        if (reply := self.reply) is not None:
+            told = (
+                {"error": [reply.error.code, reply.error.reason]}
+                if reply.has_error()
+                else {"content": compat.to_bytes(reply.content)}
+            )
+            record["reply"] = {"node": reply.metadata.src_node_id} | told
         elif self.request is not None:
             record["request"] = compat.to_bytes(self.request.content)
         return record

@@ -249,7 +249,7 @@ class Server:
 
     @property
     def model(self) -> dict[str, Tensor]:
-        """TrainResult weights, those that are not trained, and buffers, by name, on the CPU."""
+        """Trained weights, those that are not trained, and buffers, by name, on the CPU."""
         weights, buffers = self.strategy.end.weights, self.strategy.buffers
         moved = {n: x for n, x in weights.items() if n in self.trainer.parameters}
         tensors = self.trainer.frozen | moved | (dict(buffers.values) if buffers else {})

@@ -36,16 +36,15 @@ def ram_bytes_of(config: RunConfig, free: int | None = None) -> float:
     return (free or ram()[1]) / 2 if setting is None else float(setting)
 
 
-def card_of(config: RunConfig) -> float:
-    """Bytes of a GPU for clients' memories: a quarter of what is free there; else no bound."""
+def states_of(config: RunConfig) -> InProcess:
+    """The states in which a run in this process keeps its clients' memories.
+
+    A GPU may hold a quarter of what is free there.
+    """
     device = config.machine.device  # it is not checked yet: a preview asks, too
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
-    return free(torch.device(device)) / 4 if on_gpu else math.inf
-
-
-def states_of(config: RunConfig) -> InProcess:
-    """The states in which a run in this process keeps its clients' memories."""
-    return InProcess(ram_bytes_of(config), card_of(config))
+    gpu_bytes = free(torch.device(device)) / 4 if on_gpu else math.inf
+    return InProcess(ram_bytes_of(config), gpu_bytes)
 
 
 def clients_seen(clients: int, cohort: int, rounds: int) -> float:

@@ -429,11 +429,6 @@ def forget_trainer(config: RunConfig) -> None:
 _CELL = ("task", "method", "temporal", "gradient", "seed")  # columns of their own
 
 
-def entries(trainer: Trainer) -> int:
-    """How many entries of the model are trained, and travel: those that require a gradient."""
-    return sum(p.numel() for p in trainer.parameters.values())
-
-
 def settings_used(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:
     """The settings that trained a run's model, by name, as JSON has them.
 

@@ -247,9 +247,9 @@ def before(folder: Path, number: int) -> Checkpoint | None:
 _AGAIN = "there is none before it: the run starts again at round 1"
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, SafetensorError)
-"""What reading a damaged checkpoint raises; one of an older version has no digests."""
+"""What reading a damaged checkpoint raises."""
 
-_KEYS = {"round", "names", "server"}
+_KEYS = {"round", "names", "server", FILES}
 
 
 def _read(place: Path) -> Checkpoint:
@@ -261,7 +261,7 @@ def _read(place: Path) -> Checkpoint:
         values = read_sealed(file)
     except (OSError, ValueError) as error:
         raise DamagedFile(file, reason(error)) from error
-    if {*values} not in (_KEYS, {*_KEYS, FILES}):
+    if {*values} != _KEYS:
         raise DamagedFile(file, f"it holds {', '.join(values)}")
     check_beside(file, values)
     stored = load_file(place / "memory.safetensors")

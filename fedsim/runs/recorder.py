@@ -45,9 +45,8 @@ class Folder:
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
-        self.loaded = checkpoint.load_checkpoint(
-            path
-        )  # clears what a kill left behind, on any engine
+        # clears what a kill left behind, on any engine
+        self.loaded = checkpoint.load_checkpoint(path)
         self._last = self.loaded.round if self.loaded else 0
         self._saved_at, self._save_seconds = time.monotonic(), 0.0
         self.replies = ReplyStore(path)

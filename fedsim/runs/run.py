@@ -26,7 +26,6 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several
 from fedsim.federation.server import Server
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.trainer import entries as trained_entries
 from fedsim.federation.trainer import settings_used as trained_settings
 from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (
@@ -201,8 +200,7 @@ def carry_out(
     memory is kept unasked, from which a longer run goes on.
     """
     check_run(config)
-    if states is not None:
-        storage.check_storage(config, out)
+    storage.check_storage(config, out)
     if out is None:
         check_kept(config)
         return _trained(config, None, states, engine, follower)
@@ -328,7 +326,7 @@ def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         return description
     return description | {
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "trained_parameters": trained_entries(trainer),
+        "trained_parameters": sum(p.numel() for p in trainer.parameters.values()),
         "data_source": trainer.federation.data.source,
         "scored_samples": len(trainer.scored_samples),
         TRAINED: trained_settings(config, trainer.parameters.values()),

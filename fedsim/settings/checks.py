@@ -93,11 +93,6 @@ class _Run:
         controller = self.config.controller
         return () if controller is None else parse_controller(controller).moves
 
-    @cached_property
-    def needs_links(self) -> bool:
-        controller = self.config.controller
-        return controller is not None and "network" in parse_controller(controller).needs
-
     def asks(self, *needs: str) -> bool:
         """Whether the sampler needs one of these."""
         return bool({*needs} & {*self.plan.draws.needs})
@@ -246,7 +241,8 @@ _PAIRS: tuple[_Refusal, ...] = (
     (lambda r: r.config.controller and r.config.clients.late == "count" and r.clock == "rounds",
      "controller", "late", "an update of an earlier round would be read with another n and p; "
      "give --late hold or drop"),
-    (lambda r: r.needs_links and r.network is None,
+    (lambda r: r.network is None and r.config.controller
+     and "network" in parse_controller(r.config.controller).needs,
      "controller", "network", "it needs the clients' links: give --network"),
     (lambda r: r.config.controller and r.network and r.network.depends,
      "controller", "network", "a controller needs times that are the same in every run; give the "

@@ -18,7 +18,7 @@ from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.groups import UNIFORM
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.samplers import Sampler
-from fedsim.settings.samplers.parsing import sampler_of as sampler_of
+from fedsim.settings.samplers.parsing import sampler_of
 from fedsim.settings.samplers.simple import Uniform
 from fedsim.settings.strategies import algorithm_of, strategy_text
 from fedsim.tasks import Task, get_task

@@ -76,8 +76,7 @@ class RecordedRun:
 
     @cached_property  # not a look at the whole table for each round
     def _of_rounds(self) -> dict[int, list[dict[str, Any]]]:
-        frames = self.clients.groupby("round", sort=False)
-        return {int(str(number)): rows.to_dict("records") for number, rows in frames}
+        return rows_by_round(self.clients)
 
     @property
     def done(self) -> bool:
@@ -93,3 +92,9 @@ class RecordedRun:
     def digests(self) -> dict[int, str]:
         """By round, the model's."""
         return dict(zip(self.rounds["round"], self.rounds[DIGEST_MODEL], strict=True))
+
+
+def rows_by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    """The rows of each round in a table, in their order."""
+    frames = table.groupby("round", sort=False)
+    return {int(str(number)): rows.to_dict("records") for number, rows in frames}

@@ -21,9 +21,8 @@ from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.environment import PACKAGE, describe_environment
-from fedsim.runs.run import check_run, grid_of, server_of, summary_of
-from fedsim.runs.run import describe_run as describe_run
-from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.run import check_run, describe_run, grid_of, server_of, summary_of
+from fedsim.runs.verify.recordedrun import RecordedRun, rows_by_round
 from fedsim.runs.verify.tables import (
     Shares,
     row_differences,
@@ -183,11 +182,11 @@ def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> It
     ``shares``: how far numbers may be apart, and whether single bits are compared.
     """
     (first, last), tables = again.compared(), again.same_rounds(recorded)
-    one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
+    clients = rows_by_round(again.tables["clients"])
     rounds = again.tables["rounds"]
     models = dict(zip(rounds["round"], rounds[DIGEST_MODEL], strict=True))
     for number in range(first, last + 1) if shares.bits else ():
-        yield from client_differences(number, one.get(number, []), other.get(number, []))
+        yield from client_differences(number, recorded.clients_in(number), clients.get(number, []))
         if models[number] != (expected := recorded.digests.get(number, "")):
             yield digest_difference(f"round {number}: model", expected, models[number])
             break  # and so does every one after it
@@ -241,16 +240,6 @@ def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:
         ):
             yield f"final: {wrong[0]} of {whose} is another one {_AGAIN}"
             return
-
-
-def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
-    """The keys of each round's rows (client, message), and their digests."""
-    rows_by_round: dict[int, list[dict[str, Any]]] = {}
-    keys = ("round", "client", "message", DIGEST_UP, DIGEST_DOWN)
-    names = [name for name in keys if name in table]
-    for row in table[names].to_dict("records"):
-        rows_by_round.setdefault(int(row["round"]), []).append(row)
-    return rows_by_round
 
 
 def client_differences(

@@ -15,12 +15,11 @@ class Verdict:
     # What was not checked: it cannot be, or only further options check it.
     unchecked: list[str] = field(default_factory=list)
 
-    def add(self, what: str, failures: Iterable[str]) -> bool:
-        """Notes what was checked and what differed there; returns whether nothing did."""
-        differing = list(failures)
+    def add(self, what: str, failures: Iterable[str]) -> None:
+        """Notes what was checked and what differed there."""
+        differing = list(failures)  # it may raise
         self.looked.append(what)
         self.failures += differing
-        return not differing
 
     @property
     def line(self) -> str:
