@@ -53,12 +53,12 @@ class InFlight(Exchange):
         """As a checkpoint can hold it: the reply, or the request that has none yet."""
         record: dict[str, Any] = {"exchange": [getattr(self, name) for name in _NUMBERS]}
         if (reply := self.reply) is not None:
-            told = (
+            answer = (
                 {"error": [reply.error.code, reply.error.reason]}
                 if reply.has_error()
                 else {"content": compat.to_bytes(reply.content)}
             )
-            record["reply"] = {"node": reply.metadata.src_node_id} | told
+            record["reply"] = {"node": reply.metadata.src_node_id} | answer
         elif self.request is not None:
             record["request"] = compat.to_bytes(self.request.content)
         return record
