@@ -122,7 +122,7 @@ def decode_items(words, position, end, limit, gaps, items, lengths, widths, shif
     previous = np.int64(-1)
     for i in range(items.size):
         number, position = _next_code(words, position, end, lengths, widths, shift)
-        if number == _0 or number >= np.uint64(limit - previous):
+        if number - _1 >= np.uint64(limit - 1 - previous):  # none is 0, and 0 - 1 the largest
             return np.int64(-1)
         item = previous + np.int64(number)
         items[i] = item
