@@ -140,7 +140,7 @@ def weighted_sum(
             was_dense, places, values = False, update.places, update.values_sent
             if not len(values) or float(values.abs().min()) * weight >= _PLAIN:
                 entries = total.index_select(0, places).add_(values, alpha=weight)
-                total.index_copy_(0, places, entries)
+                total.scatter_(0, places, entries)
                 continue
         start = 0
         for name, shape in zip(names, shapes, strict=True):
