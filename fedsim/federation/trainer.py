@@ -85,10 +85,9 @@ def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Opt
     bits are then the same.
     """
     optimizer = config.plan.task.optimizer(parameters)
-    if torch.device(config.machine.device).type == "cuda":
-        for group in optimizer.param_groups:  # as Adam counts its steps in a recorded step
-            if "capturable" in group:
-                group["capturable"] = True
+    for group in optimizer.param_groups:  # as Adam counts its steps in a recorded step
+        if "capturable" in group and all(p.is_cuda for p in group["params"]):
+            group["capturable"] = True
     for key, value in (("lr", config.training.lr), ("momentum", config.training.momentum)):
         if value is not None:
             for group in optimizer.param_groups:

@@ -307,3 +307,10 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
             config.but(memory_as=way)
     with pytest.raises(UsageError, match="'qsgd.*exp_avg.* 0 or less; give cnat"):
         run(config.but(memory_as="qsgd(7)"), progress=False)
+
+
+def test_the_memory_of_a_gpu_s_adam_is_counted_on_the_host(make_task: Any) -> None:
+    """There torch refuses the steps of an Adam that counts them on a GPU."""
+    task = make_task(optimizer=lambda p: torch.optim.Adam(p, lr=0.01))
+    config = RunConfig.of(task=task.name, method="raw", temporal=4)
+    assert storage.client_bytes(config.but(device="cuda")) == storage.client_bytes(config)
