@@ -182,6 +182,7 @@ class Branches:
         if len(kinds) > _KINDS:  # an optimizer that counts in Python has others in every step
             for table in (kinds, self._met, self._recorded):
                 table.clear()
+            self._recorder.free()
         return tuple(kinds.setdefault(branch.state_kind, len(kinds)) for branch in branches)
 
     def _step(

@@ -6,6 +6,7 @@ time. The kernels are those of a client that trains by itself, so that its bits 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import torch
@@ -80,18 +81,20 @@ class GraphRecorder(StepRecorder):
                 with torch.cuda.stream(stream):
                     for work in works[i :: len(streams)]:
                         work()
-        finally:
-            for stream in streams:
-                origin.wait_stream(stream)
+        except BaseException:
+            with suppress(RuntimeError):  # a capture that has failed refuses to be joined
+                _join(origin, streams)
+            raise
+        _join(origin, streams)
 
     def record(
         self, works: Sequence[ClientStep], generators: Iterable[torch.Generator]
     ) -> ClientStep:
         graph, causes = torch.cuda.CUDAGraph(), list[Exception]()
-        for generator in generators:
-            graph.register_generator_state(generator)
         try:
             with _CAPTURING, torch.cuda.device(self._device):
+                for generator in generators:  # whose seed and count lie on the current device
+                    graph.register_generator_state(generator)
                 # "thread_local": other threads, such as the server's, allocate meanwhile
                 capture = torch.cuda.graph(
                     graph, self._pool, self._main, capture_error_mode="thread_local"
@@ -116,6 +119,14 @@ class GraphRecorder(StepRecorder):
     def free(self) -> None:
         torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()
+        # A pool without a graph cannot be used again while a tensor lies there, a gradient.
+        self._pool = torch.cuda.graph_pool_handle()
+
+
+def _join(origin: torch.cuda.Stream, streams: Sequence[torch.cuda.Stream]) -> None:
+    """Has ``origin`` wait for all of the streams."""
+    for stream in streams:
+        origin.wait_stream(stream)
 
 
 def recorder_on(device: torch.device) -> StepRecorder:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,18 +19,22 @@ class Stream:
         cuda.streams.append(self)
 
     def wait_stream(self, other: "Stream") -> None:
+        if self._cuda.fails and self._cuda.streams[1] is self:  # what joins a capture
+            raise RuntimeError("operation failed due to a previous error during capture")
         self._cuda.events.append(f"{self.number} waits for {other.number}")
 
 
 class Graph:
     """A graph that counts its repeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, cuda: "Cuda") -> None:
         self.generators: list[Any] = []
         self.repeats = 0
+        self._cuda = cuda
 
     def register_generator_state(self, generator: Any) -> None:
         self.generators.append(generator)
+        self._cuda.events.append("registers")
 
     def replay(self) -> None:
         self.repeats += 1
@@ -47,7 +52,10 @@ class Cuda:
         current = Stream(self)
         patch.setattr(torch.cuda, "Stream", lambda: Stream(self))
         patch.setattr(torch.cuda, "current_stream", lambda: current)
-        patch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
+        pools = count()
+        patch.setattr(torch.cuda, "graph_pool_handle", lambda: f"pool {next(pools)}")
+        patch.setattr(torch.cuda, "synchronize", lambda device: None)
+        patch.setattr(torch.cuda, "empty_cache", lambda: None)
         patch.setattr(torch.cuda, "device", self.on)
         patch.setattr(torch.cuda, "stream", lambda stream: self.on(f"stream {stream.number}"))
         patch.setattr(torch.cuda, "CUDAGraph", self.make)
@@ -59,7 +67,7 @@ class Cuda:
         yield
 
     def make(self) -> Graph:
-        self.graphs.append(Graph())
+        self.graphs.append(Graph(self))
         return self.graphs[-1]
 
     @contextmanager
@@ -107,13 +115,25 @@ def test_a_step_is_recorded_once_and_repeated(cuda: Cuda) -> None:
         repeat()
     (graph,) = cuda.graphs
     assert (steps, graph.generators, graph.repeats) == ([0, 1], [generator], 3)
-    assert cuda.modes == [("pool", 1, {"capture_error_mode": "thread_local"})]
+    assert cuda.modes == [("pool 0", 1, {"capture_error_mode": "thread_local"})]
     assert cuda.events[-1] == "on cuda:0"  # a graph runs where its clients are
+    where = cuda.events.index("registers")  # as does what torch allocates for a generator
+    assert cuda.events[where - 1] == "on cuda:0"
+
+
+def test_freed_memory_is_no_pool_of_later_records(cuda: Cuda) -> None:
+    """torch refuses one whose graphs are gone and where a tensor lies."""
+    recorder = GraphRecorder(DEVICE)
+    for _ in range(2):
+        recorder.record([lambda: None], ())
+    recorder.free()
+    recorder.record([lambda: None], ())
+    assert [pool for pool, *_ in cuda.modes] == ["pool 0", "pool 0", "pool 1"]
 
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_record_that_fails_has_the_step_s_reason(full: bool, cuda: Cuda) -> None:
-    """The end of the capture raises, too; a full device is halved for, and no step is to blame."""
+    """Joins and the end of the capture raise, too; a full device is halved for."""
     error = torch.cuda.OutOfMemoryError("full") if full else ValueError("a value was read")
 
     def fails() -> None:
@@ -123,4 +143,14 @@ def test_a_record_that_fails_has_the_step_s_reason(full: bool, cuda: Cuda) -> No
     with pytest.raises(type(error) if full else NotRecorded) as caught:
         GraphRecorder(DEVICE).record([lambda: None, fails], ())
     assert caught.value is error or caught.value.__cause__ is error
-    assert cuda.events[-2:] == ["1 waits for 2", "1 waits for 3"]  # joined all the same
+
+
+def test_clients_of_which_one_fails_are_joined(cuda: Cuda) -> None:
+    """Memory that the others read must not be used anew before they are done."""
+
+    def fails() -> None:
+        raise ValueError("not finite")
+
+    with pytest.raises(ValueError, match="not finite"):
+        GraphRecorder(DEVICE).run([lambda: None, fails])
+    assert cuda.events[-2:] == ["0 waits for 2", "0 waits for 3"]
