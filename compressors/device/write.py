@@ -432,8 +432,10 @@ class _Run:
         size = _BYTES * self.frame.layout.total + self.encoded.report.nbytes
         if not RECORDINGS.takes(size, self.inputs.device):
             return
+        work = partial(encode_on_device, self.frame, self.tensors)
         try:
-            recording = record(partial(encode_on_device, self.frame, self.tensors))
+            work()  # tables that other messages have displaced are uploaded now, not in the graph
+            recording = record(work)
             recording.repeat()
             (fetched,) = fetch(recording.result.report)
         except Exception as error:

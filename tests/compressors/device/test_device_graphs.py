@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from compressors import UpdateError, compress, parse
+from compressors import UpdateError, arraycache, compress, parse
 from compressors.device.write import RECORDINGS
+from compressors.kernels.gpu import layout
 from compressors.kernels.gpu.graphs import RECORDERS, Recording, Recordings, Repeated
 from tests.compressors.device.test_device_messages import update
 from tests.support.gpu import DEVICE, by_kernels, equal_bits, needs_triton, same_as_host, waits
@@ -122,6 +123,26 @@ def test_a_graph_that_fails_or_differs_is_refused_once(fails: bool) -> None:
         RECORDERS.update(before)
         RECORDINGS.forget()
     assert packet.payload == compress(parse("sbc(0.4)"), one)[0].payload
+
+
+@pytest.mark.slow
+def test_no_table_is_uploaded_while_a_message_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A graph would copy them each time, from memory of the host that is another's then."""
+
+    def record(work: Any) -> Recording:
+        with monkeypatch.context() as patch:
+            patch.setattr(layout, "upload", None)
+            return record_tape(work)
+
+    monkeypatch.setitem(RECORDERS, DEVICE.type, record)
+    monkeypatch.setattr(arraycache, "MOST_RESULTS", 3)  # of one rule, not of two
+    RECORDINGS.forget()
+    one = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([3.0])}
+    for _ in range(2):  # a graph that is refused warns
+        by_kernels("by_name('a', cnat, '*', raw)", one)
+    RECORDINGS.forget()
 
 
 def test_what_is_recorded_takes_no_more_than_its_bytes() -> None:
