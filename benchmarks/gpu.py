@@ -1,17 +1,16 @@
-"""What the kernels for a GPU cost, beside a copy, beside reading, and beside torch's own way.
-
-Then rounds of training (``gpu_training.py``), and every number that was asked for, beside what was
-found.
+"""Rounds of training on a GPU and what its kernels cost, compared with what was asked for.
 
     python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
-    python benchmarks/gpu.py --all      # with doctor and tests, in --seconds: make gpu
+    python benchmarks/gpu.py --all      # with messages, doctor and tests, in --seconds: make gpu
     python benchmarks/gpu.py --held 0.01    # one run on 1 % of its memory
 
-A step, or a line of a table, that fails says so, and the rest goes on; training needs Flower. Ours
-and torch's way take turns in one process; what is printed are medians, with the share of the copy's
-bandwidth that ours reaches where it moves the whole vector. Results are compared before they are
-timed: a selection with torch.topk, messages with those that the host writes. Without a GPU it says
-so in one line, with what to do.
+The tables that matter most come first, and FILE has each as soon as it is measured. A step, or a
+line of a table, that fails says so, and the rest goes on; training (``gpu_training.py``) needs
+Flower. Kernels are compared with a copy, with reading, and with torch's own way: ours and torch's
+take turns in one process; what is printed are medians, with the share of the copy's bandwidth that
+ours reaches where it moves the whole vector. Results are compared before they are timed: a
+selection with torch.topk, messages with those that the host writes. Without a GPU it says so in one
+line, with what to do.
 """
 
 import argparse
@@ -21,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -313,6 +313,8 @@ def runs(steps: Steps) -> None:
     for many in ("1", "64"):
         more = ["--stack", many, "--out", f"fedsim-results/gpu-stack-{many}"]
         steps.program(f"a run with --stack {many}", *run, *more)
+    workers = ["--workers", "2", "--out", "fedsim-results/gpu-workers-2"]
+    steps.program("a run with two workers", *run, *workers)
     steps.program("a run on 1 % of the GPU", "benchmarks/gpu.py", "--held", "0.01")
 
 
@@ -351,12 +353,82 @@ def profiled(shapes: Shapes, place: torch.device) -> str:
     return f"\nTen messages:\n\n```text\n{table}\n```\n"
 
 
-def training(repeats: int, steps: Steps) -> tuple[list[str], list[Target]]:
-    """Rounds of fedsim and of its peers, and bits of clients together; it needs Flower."""
-    import gpu_training
+class Page:
+    """Tables by title and all that was asked for; a file has them as they come.
 
-    lines, goals = gpu_training.report("cuda", max(1, repeats // 4), left=steps.left)
-    return ["", "Rounds of training:", "", *lines], goals
+    Args:
+        head: the first line.
+        steps: which of them failed.
+        file: where the tables go; None: nowhere.
+    """
+
+    def __init__(self, head: str, steps: Steps, file: Path | None) -> None:
+        self._head, self._steps, self._file = head, steps, file
+        self._tables: dict[str, tuple[list[str], list[Target]]] = {}
+
+    def put(self, title: str, lines: Sequence[str], goals: Sequence[Target]) -> None:
+        """Has a table, in the place of one of that title."""
+        self._tables[title] = [*lines], [*goals]
+        if self._file:
+            self._file.write_text(self.text(), encoding="utf-8")
+
+    def text(self) -> str:
+        """All of it: the goals first."""
+        goals = [goal for _, goals in self._tables.values() for goal in goals]
+        parts = [self._head, "", *targets(goals)]
+        for title, (lines, _) in self._tables.items():
+            parts += ["", f"{title}:", "", *lines]
+        if failed := self._steps.failed:
+            parts += ["", f"{len(failed)} steps failed: {', '.join(failed)}"]
+        return "\n".join(parts) + "\n"
+
+
+def tables_of(
+    place: torch.device, given: argparse.Namespace, steps: Steps
+) -> dict[str, Callable[..., Any]]:
+    """What makes each table, by its title, the most important first.
+
+    Each takes a function that is called with the lines and goals so far, and returns both. What
+    needs Flower is imported when its table is made.
+    """
+
+    def training(written: Any) -> Any:
+        import gpu_training
+
+        return gpu_training.rounds(
+            str(place), max(1, given.repeats // 4), left=steps.left, written=written
+        )
+
+    def messages_by_method(written: Any) -> Any:
+        import gpu_messages
+
+        return gpu_messages.run(place, given.repeats, steps, written)
+
+    def cost(written: Any) -> Any:
+        import per_client
+
+        each = per_client.measure(per_client.config(64, given.repeats, "sbc(0.01)"))
+        what = "Python per client and round, training stubbed"
+        goal = Target(what, each.milliseconds, 0.4, "ms")
+        return [f"{each.calls:.0f} calls, {each.milliseconds:.3f} ms"], [goal]
+
+    def bits(written: Any) -> Any:
+        import gpu_training
+
+        return gpu_training.equal_bits(str(place), left=steps.left, written=written), []
+
+    def kernels(written: Any) -> Any:
+        shapes = steps.do("torchvision's ResNet-50", resnet50) or {"w": (2048, 1000), "b": (1000,)}
+        text, goals = report(place, given.entries, given.repeats, shapes, steps)
+        return text.splitlines(), goals
+
+    every = {"Kernels": kernels}
+    if given.all:
+        every = {
+            "Messages by method": messages_by_method,
+            "A client's Python in a round": cost,
+        } | every
+    return {"Rounds of training": training} | every | {"Clients that train together": bits}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -364,31 +436,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--entries", type=int, nargs="+", default=[25_600_000, 100_000_000])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path, help="a file for the tables")
-    parser.add_argument(
-        "--all", action="store_true", help="doctor, tests and training runs as well"
-    )
+    parser.add_argument("--all", action="store_true", help="messages, doctor, runs and tests, too")
     parser.add_argument("--held", type=float, help="one run on this share of the GPU's memory")
-    parser.add_argument("--seconds", type=float, default=300, help="for all steps of --all")
+    parser.add_argument("--seconds", type=float, default=480, help="for all steps of --all")
     given = parser.parse_args(arguments)
     if min(*given.entries, given.repeats) < 1:
         parser.error("--entries and --repeats are at least 1")
-    if why := absent(torch.device("cuda")):
+    place = torch.device("cuda")
+    if why := absent(place):
         print(f"There is no GPU here: {why}. Nothing was run.")
         return 1
     if given.held is not None:
         return held(given.held)
     steps = Steps(given.seconds) if given.all else Steps()
-    if given.all:
-        doctor(steps)
-    lines, more = steps.do("training", lambda: training(given.repeats, steps)) or ([], [])
-    shapes = steps.do("torchvision's ResNet-50", resnet50) or {"w": (2048, 1000), "b": (1000,)}
-    text, goals = report(torch.device("cuda"), given.entries, given.repeats, shapes, steps)
-    if given.all:
-        runs(steps)
-        tests(steps)
-    text += "\n".join([*lines, "", *targets([*goals, *more]), ""])
-    if steps.failed:
-        text += f"\n{len(steps.failed)} steps failed: {', '.join(steps.failed)}\n"
+    head = f"{torch.cuda.get_device_name(place)}, torch {torch.__version__}; milliseconds, medians."
+    page = Page(head, steps, given.out)
+    for title, make in tables_of(place, given, steps).items():
+        written = partial(page.put, title)
+        if made := steps.do(title, partial(make, written)):
+            written(*made)
+    for program in (doctor, runs, tests) if given.all else ():
+        program(steps)
+    text = page.text()
     if given.out:
         given.out.write_text(text, encoding="utf-8")
     print(text)

@@ -9,6 +9,7 @@ before it is timed. Without a GPU it prints one line.
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 from gpu import Steps, timed
 from targets import Target, resnet50, targets
+from torch import Tensor
 
 from compressors import compress, decompress, mean_of, parse
 from compressors.devicecheck import absent
@@ -109,17 +111,29 @@ def messages(report: Report, shapes: dict[str, tuple[int, ...]]) -> None:
     flat = torch.cat([x.flatten() for x in update.values()])
     read = report.add(f"{len(update)} tensors: reading once", flat.amax, None, 0)
     for text, bound in ENCODED.items():
-        method = parse(text)
-        for _ in range(2):  # the third message repeats a graph
-            compress(method, update)
-        payload, state = compress(method, update)
-        if payload.payload != compress(method, host)[0].payload:
-            raise SystemExit(f"the message of {text} is not the CPU's")
         what = f"{len(update)} tensors, `{text}`"
-        encode = lambda method=method, state=state: compress(method, update, state, 1)  # noqa: E731
-        report.add(f"{what}: to bytes", encode, bound, read)
-        decode = lambda method=method, bits=payload.payload: decompress(method, bits, update)  # noqa: E731
-        report.add(f"{what}: from bytes", decode, DECODED.get(text), read)
+        report.steps.do(what, partial(_message, report, what, text, bound, host, update, read))
+
+
+def _message(
+    report: Report,
+    what: str,
+    text: str,
+    bound: float,
+    host: dict[str, Tensor],
+    update: dict[str, Tensor],
+    read: float,
+) -> None:
+    """One method's lines; ``host`` has the tensors of ``update`` on the CPU."""
+    method = parse(text)
+    for _ in range(2):  # the third message repeats a graph
+        compress(method, update)
+    packet, state = compress(method, update)
+    if packet.payload != compress(method, host)[0].payload:
+        raise SystemExit(f"the message of {text} is not the CPU's")
+    report.add(f"{what}: to bytes", lambda: compress(method, update, state, 1), bound, read)
+    decode = partial(decompress, method, packet.payload, update)
+    report.add(f"{what}: from bytes", decode, DECODED.get(text), read)
 
 
 def means(report: Report) -> None:
@@ -137,21 +151,24 @@ def run(
     place: torch.device,
     repeats: int,
     steps: Steps,
+    written: Callable[[list[str], list[Target]], None] = lambda lines, goals: None,
     entries: dict[int, float] = SELECTED,
     shapes: dict[str, tuple[int, ...]] | None = None,
-) -> str:
-    """The tables, with the device's name."""
+) -> tuple[list[str], list[Target]]:
+    """The lines of the table and its goals; ``written`` is called with both after each part."""
     if shapes is None:
         shapes = steps.do("torchvision's ResNet-50", resnet50) or {"w": (25_000_000,), "b": (1000,)}
     report = Report(place, repeats, steps)
+    parts: dict[str, Callable[[], None]] = {
+        "messages": partial(messages, report, shapes),
+        "means": partial(means, report),
+    }
     for count, bound in entries.items():
-        steps.do(f"top-k of {count}", lambda count=count, bound=bound: select(report, count, bound))
-    steps.do("messages", lambda: messages(report, shapes))
-    steps.do("means", lambda: means(report))
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else str(place)
-    head = f"{name}, torch {torch.__version__}; milliseconds, medians of {repeats}."
-    failed = f"\n{len(steps.failed)} failed: {', '.join(steps.failed)}\n" if steps.failed else ""
-    return "\n".join([head, "", *report.lines, "", *targets(report.goals), failed])
+        parts[f"top-k of {count}"] = partial(select, report, count, bound)
+    for name, work in parts.items():
+        steps.do(name, work)
+        written(report.lines, report.goals)
+    return report.lines, report.goals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,7 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"There is no GPU: {reason}. Nothing was run.")
         return 1
     steps = Steps()
-    text = run(torch.device("cuda"), options.repeats, steps)
+    lines, goals = run(torch.device("cuda"), options.repeats, steps)
+    head = f"{torch.cuda.get_device_name()}, torch {torch.__version__}; milliseconds, medians of "
+    failed = f"\n{len(steps.failed)} failed: {', '.join(steps.failed)}\n" if steps.failed else ""
+    text = "\n".join([f"{head}{options.repeats}.", "", *lines, "", *targets(goals), failed])
     if options.out:
         options.out.write_text(text, encoding="utf-8")
     print(text)

@@ -38,6 +38,9 @@ from strategies import TrainJob
 
 METHOD = "sbc(0.01)"
 
+Written = Callable[[list[str], list[Target]], None]
+"""Takes the lines of a table so far, and its goals."""
+
 
 def grouped_resnet20() -> nn.Module:
     """ResNet-20 with GroupNorm in the place of BatchNorm, which ``vmap`` and peers can do."""
@@ -125,13 +128,17 @@ def equal_bits(
     recorder: StepRecorder | None = None,
     batch: int = 8,
     names: Sequence[str] | None = None,
+    left: Callable[[], float] = lambda: 1e9,
+    written: Written = lambda lines, goals: None,
 ) -> list[str]:
     """A row for every built-in task: whether two clients train together with the bits of one.
 
-    ``names``: of the tasks; None: all.
+    ``names``: of the tasks; None: all. ``left`` and ``written``: see ``rounds``.
     """
     lines = ["| task | clients that train together |", "| --- | --- |"]
     for name in names or LISTED:
+        if left() < 0:
+            break
         task = TASKS[name]
         try:
             tried = task if name == "digits" else of_random_data(task, batch)
@@ -142,6 +149,7 @@ def equal_bits(
             outcome = f"failed: {type(error).__name__}: {error}".splitlines()[0]
         lines.append(f"| {name} | {outcome} |")
         print(lines[-1], flush=True)
+        written(lines, [])
     return lines
 
 
@@ -233,21 +241,21 @@ def rows_of(case: Case, device: torch.device, repeats: int) -> dict[str, float |
     return results
 
 
-def report(
+def rounds(
     device: str,
     repeats: int,
     cases: dict[str, tuple[Case, float]] = CASES,
     left: Callable[[], float] = lambda: 1e9,
-    names: Sequence[str] | None = None,
+    written: Written = lambda lines, goals: None,
 ) -> tuple[list[str], list[Target]]:
-    """The lines of both tables, and the targets of training.
+    """The table of rounds, a column for each case, and the targets of training.
 
     ``left``: the seconds that there are; a case that would begin with fewer than 20 is left out.
-    ``names``: of the tasks whose bits are compared; None: all.
+    ``written``: is called with both after each case.
     """
     place = torch.device(device)
     measured: dict[str, dict[str, float | str]] = {}
-    goals = []
+    lines, goals = list[str](), list[Target]()
     for name, (case, bound) in cases.items():
         if left() < 20:
             continue
@@ -260,12 +268,13 @@ def report(
             if isinstance(alone, float):
                 what = f"round, {name}: with messages over without"
                 goals.append(Target(what, value / alone, _share(case)))
-    lines = [f"| a round, ms | {' | '.join(measured)} |", f"| --- |{' ---: |' * len(measured)}"]
-    for row in dict.fromkeys(row for column in measured.values() for row in column):
-        values = [column.get(row, "") for column in measured.values()]
-        texts = [f"{x:.1f}" if isinstance(x, float) else x for x in values]
-        lines.append(f"| {row} | {' | '.join(texts)} |")
-    return [*lines, "", *equal_bits(device, names=names)], goals
+        lines = [f"| a round, ms | {' | '.join(measured)} |", f"| --- |{' ---: |' * len(measured)}"]
+        for row in dict.fromkeys(row for column in measured.values() for row in column):
+            values = [column.get(row, "") for column in measured.values()]
+            texts = [f"{x:.1f}" if isinstance(x, float) else x for x in values]
+            lines.append(f"| {row} | {' | '.join(texts)} |")
+        written(lines, goals)
+    return lines, goals
 
 
 def _share(case: Case) -> float:
@@ -284,7 +293,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if values.device.startswith("cuda") and not torch.cuda.is_available():
         print("There is no GPU here: torch finds none. Nothing was run.")
         return 1
-    lines, goals = report(values.device, values.repeats)
+    lines, goals = rounds(values.device, values.repeats)
+    lines += ["", *equal_bits(values.device)]
     text = "\n".join([*lines, "", *(goal.line() for goal in goals), ""])
     print(text)
     if values.out:

@@ -54,11 +54,13 @@ def test_every_row_about_messages_is_there(
     monkeypatch.setattr(messages, "ENCODED", {"sbc(0.01)": 0.8, "raw": 15.0})
     with taken():
         steps, shapes = bench.Steps(), {"w": (5, 40), "b": (7,)}
-        text = messages.run(DEVICE, 1, steps, {300: 0.1}, shapes)
-    assert not steps.failed
-    rows = text.splitlines()
-    assert sum(row.startswith("| 2 tensors, `") for row in rows) == 7  # three of them goals
-    assert "| 300 entries: exact top-k | at most 0.1 ms |" in text
+        so_far = list[int]()
+        rows, goals = messages.run(
+            DEVICE, 1, steps, lambda lines, goals: so_far.append(len(goals)), {300: 0.1}, shapes
+        )
+    assert not steps.failed and so_far == [3, 4, 5]
+    assert sum(row.startswith("| 2 tensors, `") for row in rows) == 4
+    assert any(goal.line().startswith("| 300 entries: exact top-k | at most") for goal in goals)
 
 
 def test_messages_without_a_gpu(messages: Any, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -89,6 +91,21 @@ def test_a_selection_that_differs_is_refused(bench: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(bench, "largest_of_segments", wrong)
     with pytest.raises(SystemExit, match="differs from torch.topk"):
         bench.agree(torch.arange(500.0, device=DEVICE))
+
+
+def test_tables_are_written_as_they_come(bench: Any, tmp_path: Path) -> None:
+    """The device may be taken away at any time."""
+    steps, file = bench.Steps(), tmp_path / "gpu.md"
+    page, goal = bench.Page("H200", steps, file), bench.Target("a round", 3.0, 2.0, "ms")
+    page.put("Rounds", ["| 1 |"], [])
+    page.put("Rounds", ["| 1 | 2 |"], [goal])
+    assert file.read_text(encoding="utf-8").splitlines() == [
+        *("H200", "", *bench.targets([goal])),
+        *("", "Rounds:", "", "| 1 | 2 |"),
+    ]
+    steps.do("late", lambda: 1 / 0)
+    page.put("Messages", ["| 3 |"], [])
+    assert file.read_text(encoding="utf-8").endswith("| 3 |\n\n1 steps failed: late\n")
 
 
 def test_without_a_gpu_it_says_so(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
