@@ -19,7 +19,7 @@ from strategies.algorithms.base import (
     Uplinks,
 )
 from strategies.algorithms.nesterov import Nesterov
-from strategies.algorithms.requirements import Setup, Unmet, every_client
+from strategies.algorithms.requirements import Setup, Unmet, every_client, more_steps_than
 from strategies.channel.client_end import Delivery
 
 LOCAL, ROUND = "local", "round"
@@ -123,13 +123,7 @@ def _after(job: TrainJob, result: TrainResult) -> State:
 def steps_after_the_merge(algorithm: "DiLoCo", setup: Setup) -> Unmet | None:
     """A round has more local steps than the delay, and nobody changes their number."""
     steps = f"merges after the first {algorithm.tau} local iterations of a round"
-    if setup.local_work:
-        return Unmet(setup.local_work, f"{steps}: a client may have no more")
-    if setup.local_steps is not None and setup.local_steps <= algorithm.tau:
-        return Unmet("local_steps", steps, f"{algorithm.tau + 1} or more")
-    if "n" in setup.moves:
-        return Unmet("moves", f"{steps}, and n is moved", "one of p alone")
-    return None
+    return more_steps_than(algorithm.tau, steps, setup)
 
 
 def no_pull(algorithm: object, setup: Setup) -> Unmet | None:

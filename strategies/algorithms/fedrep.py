@@ -7,7 +7,7 @@ from compressors import State, Tensors
 from strategies.algorithms.base import Client, GradientHook
 from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.fedper import Personal
-from strategies.algorithms.requirements import Setup, Unmet
+from strategies.algorithms.requirements import Setup, Unmet, more_steps_than
 from strategies.channel.client_end import Delivery
 
 
@@ -42,13 +42,7 @@ class Alternating(Personal):
 def steps_for_both(algorithm: "FedRep", setup: Setup) -> Unmet | None:
     """A round has more local steps than those of the head, and nobody changes their number."""
     steps = f"trains the head for {algorithm.head_steps} local iterations and then the other layers"
-    if work := setup.local_work:
-        return Unmet(work, f"{steps}: a client with few samples, or a slow one, has no more")
-    if setup.local_steps is not None and setup.local_steps <= algorithm.head_steps:
-        return Unmet("local_steps", steps, f"{algorithm.head_steps + 1} or more")
-    if "n" in setup.moves:
-        return Unmet("moves", f"{steps}, and n is moved", "one of p alone")
-    return None
+    return more_steps_than(algorithm.head_steps, steps, setup)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,20 @@ def momentum_of(optimizer: Optimizer) -> float:
     return max(float(group["momentum"]) for group in optimizer.param_groups)
 
 
+def more_steps_than(least: int, steps: str, setup: Setup) -> Unmet | None:
+    """A round has more than ``least`` local steps, and nobody changes their number.
+
+    ``steps``: what an algorithm does in these: the reason.
+    """
+    if work := setup.local_work:
+        return Unmet(work, f"{steps}: a client may have no more")
+    if setup.local_steps is not None and setup.local_steps <= least:
+        return Unmet("local_steps", steps, f"{least + 1} or more")
+    if "n" in setup.moves:
+        return Unmet("moves", f"{steps}, and n is moved", "one of p alone")
+    return None
+
+
 def one_batch(algorithm: object, setup: Setup) -> Unmet | None:
     """Clients send the gradient of one batch at the model that they were sent."""
     if work := setup.local_work:

@@ -23,6 +23,7 @@ from strategies.algorithms.base import (
 )
 from strategies.algorithms.requirements import Setup, Unmet, check_weighting, fixed_codes
 from strategies.algorithms.secagg_protocol import (
+    SHARE_BYTES,
     PublicKeys,
     answer,
     client_mask,
@@ -33,7 +34,6 @@ from strategies.algorithms.secagg_protocol import (
     threshold_of,
     without_masks,
 )
-from strategies.algorithms.shamir import SHARE_BYTES
 from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel, book
 from strategies.channel.orders import Side

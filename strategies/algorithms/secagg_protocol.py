@@ -13,11 +13,12 @@ Four exchanges make a round (Bonawitz et al. 2017, Figure 4). Sizes are those of
 
 Keys are agreed by X25519 and SHA-256, shares are encrypted by AES-256-GCM and masks drawn by
 AES-256 in counter mode, all of the package ``cryptography``. Simulated is the source of the
-secrets: they follow from the run's seed, so that a run can be made again.
+secrets: they follow from the run's seed, so that a run can be made again. Secrets are shared over
+the field of p = 2**255 - 19 elements (Shamir 1979).
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -32,10 +33,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from strategies.algorithms import shamir
-
+PRIME = 2**255 - 19  # of the field in which secrets are shared
+SHARE_BYTES = 32  # of a share, and of a secret
 KEY_BYTES = 32
-SEALED_BYTES = 8 + 2 * shamir.SHARE_BYTES + 16
+SEALED_BYTES = 8 + 2 * SHARE_BYTES + 16
 """Of an encrypted pair of shares: sender, receiver, both shares, and the tag."""
 
 
@@ -57,7 +58,7 @@ def secrets_of(seed: int, client: int, round_number: int) -> Secrets:
     """The secrets of a client in a round; ``seed``: of the run."""
     texts = (f"secagg/{seed}/{round_number}/{client}/{name}" for name in Secrets._fields)
     digests = (hashlib.sha512(text.encode()).digest() for text in texts)
-    return Secrets(*(int.from_bytes(digest, "little") % shamir.PRIME for digest in digests))
+    return Secrets(*(int.from_bytes(digest, "little") % PRIME for digest in digests))
 
 
 def threshold_of(fraction: float, clients: int) -> int:
@@ -115,7 +116,7 @@ def sealed_shares(
     sealed, polynomials = {}, _polynomials(secrets, threshold)
     for x, peer in enumerate(keys.clients, 1):
         if peer != client:
-            pieces = [shamir.share_at(x, coefficients) for coefficients in polynomials]
+            pieces = [share_at(x, coefficients) for coefficients in polynomials]
             plain = pack("<II", client, peer) + b"".join(map(_bytes, pieces))
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed[peer] = cipher.encrypt(_nonce(client, peer), plain, None)
@@ -139,14 +140,14 @@ def answer(
     place = len(keys.to_bytes())
     for x, peer in enumerate(keys.clients, 1):
         if peer == client:
-            pieces = [_bytes(shamir.share_at(x, f)) for f in _polynomials(secrets, threshold)]
+            pieces = [_bytes(share_at(x, f)) for f in _polynomials(secrets, threshold)]
         else:
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed, place = request[place : place + SEALED_BYTES], place + SEALED_BYTES
             plain = cipher.decrypt(_nonce(peer, client), sealed, None)
             if unpack_from("<II", plain) != (peer, client):
                 raise ValueError(f"client {client} was sent another client's shares")
-            pieces = [plain[8 : 8 + shamir.SHARE_BYTES], plain[8 + shamir.SHARE_BYTES :]]
+            pieces = [plain[8 : 8 + SHARE_BYTES], plain[8 + SHARE_BYTES :]]
         chosen.append(pieces[peer in survivors])  # of the key, or of the seed: never both
     return b"".join(chosen)
 
@@ -195,12 +196,12 @@ def joined(keys: PublicKeys, answers: Mapping[int, bytes], threshold: int) -> di
     """By client: the seed of a survivor's own mask, the private key of one that dropped out."""
     places = {client: place for place, client in enumerate(keys.clients)}
     used = [*answers][:threshold]
-    weights = shamir.lagrange_weights([places[client] + 1 for client in used])
+    weights = lagrange_weights([places[client] + 1 for client in used])
     secrets = {}
     for client, place in places.items():
-        part = slice(shamir.SHARE_BYTES * place, shamir.SHARE_BYTES * (place + 1))
+        part = slice(SHARE_BYTES * place, SHARE_BYTES * (place + 1))
         shares = (int.from_bytes(answers[peer][part], "little") for peer in used)
-        secrets[client] = shamir.join_shares(weights, shares)
+        secrets[client] = join_shares(weights, shares)
     return secrets
 
 
@@ -237,7 +238,7 @@ def stream(key: bytes, entries: int) -> np.ndarray:
 def _polynomials(secrets: Secrets, threshold: int) -> list[list[int]]:
     """Those that share a client's key and its seed."""
     shared = secrets.mask, secrets.seed
-    return [shamir.polynomial(x, threshold, secrets.coefficients + i) for i, x in enumerate(shared)]
+    return [polynomial(x, threshold, secrets.coefficients + i) for i, x in enumerate(shared)]
 
 
 def _private(secret: int) -> X25519PrivateKey:
@@ -249,9 +250,62 @@ def _public(secret: int) -> bytes:
 
 
 def _bytes(number: int) -> bytes:
-    return number.to_bytes(shamir.SHARE_BYTES, "little")
+    return number.to_bytes(SHARE_BYTES, "little")
 
 
 def _nonce(sender: int, receiver: int) -> bytes:
     """Of a key that two clients use once each: who sends decides."""
     return pack("<III", sender, receiver, 0)
+
+
+def polynomial(secret: int, threshold: int, seed: int) -> list[int]:
+    """The coefficients of f, whose values at 1, 2, ... are the shares of a secret.
+
+        f(x) = secret + sum_{j=1}^{threshold-1} a_j x^j  mod p
+
+    Any ``threshold`` of the shares give f(0), the secret. Fewer are independent of it.
+
+    Args:
+        secret: 0 to p - 1.
+        threshold: 1 or more.
+        seed: of the coefficients a_j, which SHA-512 draws.
+
+    Source: Shamir 1979 (How to share a secret, https://doi.org/10.1145/359168.359176).
+
+    Example:
+        >>> shares = [share_at(x, polynomial(7, threshold=2, seed=1)) for x in (1, 3)]
+        >>> join_shares(lagrange_weights([1, 3]), shares)
+        7
+    """
+    return [secret, *(_drawn(seed, j) for j in range(1, threshold))]
+
+
+def share_at(x: int, coefficients: Sequence[int]) -> int:
+    """f(x)."""
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % PRIME
+    return value
+
+
+def lagrange_weights(points: Sequence[int]) -> list[int]:
+    """The weights of f at ``points`` in f(0): prod_{k != j} x_k / (x_k - x_j)  mod p."""
+    weights = []
+    for x in points:
+        numerator = denominator = 1
+        for other in points:
+            if other != x:
+                numerator = numerator * other % PRIME
+                denominator = denominator * (other - x) % PRIME
+        weights.append(numerator * pow(denominator, -1, PRIME) % PRIME)
+    return weights
+
+
+def join_shares(weights: Iterable[int], shares: Iterable[int]) -> int:
+    """The secret, f(0); ``weights``: of the shares' points."""
+    return sum(w * y for w, y in zip(weights, shares, strict=True)) % PRIME
+
+
+def _drawn(seed: int, number: int) -> int:
+    digest = hashlib.sha512(f"shamir/{seed}/{number}".encode()).digest()
+    return int.from_bytes(digest, "little") % PRIME

@@ -16,7 +16,7 @@ from compressors import Raw, State, Tensors, compress, decompress
 from compressors.whole.memory import nest, unnest
 from strategies.channel.orders import Side
 from strategies.channel.payload import BUFFERS, Settings
-from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers, mean, shares
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, mean, shares
 
 BUFFERS_UP = "buffers-asked"  # whether a message to a client asks for the client's own in its reply
 
@@ -70,7 +70,8 @@ class Buffers(Side):
         """The mean of those that came becomes the server's."""
         senders = {client: up for client, up in traffic.uplinks.items() if up.statistics}
         if senders and self._asks:
-            self.values = average_buffers(senders, self.weighting)
+            statistics = [up.statistics for up in senders.values()]
+            self.values = mean(statistics, shares(senders, self.weighting))
 
     def gather(self, client: int, up: Uplink) -> None:
         """Keeps what came with an update of a server that does not wait, until ``mix``."""

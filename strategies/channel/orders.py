@@ -141,12 +141,12 @@ class LocalSteps(Side):
     steps: Callable[[int], int]
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        return {
-            client: self._with_steps(down, self.steps(client)) for client, down in downs.items()
-        }
-
-    def _with_steps(self, down: Downlink, n: int) -> Downlink:
-        return replace(down, iterations=n, settings={**down.settings, ITERATIONS: n})
+        requests = {}
+        for client, down in downs.items():
+            n = self.steps(client)
+            settings = {**down.settings, ITERATIONS: n}
+            requests[client] = replace(down, iterations=n, settings=settings)
+        return requests
 
 
 @dataclass(frozen=True)

@@ -210,11 +210,6 @@ def average_normalized(uplinks: Uplinks, iterations: Mapping[int, int]) -> dict[
     return mean([up.update for up in uplinks.values()], shares, total=1.0)
 
 
-def average_buffers(uplinks: Uplinks, weighting: str) -> dict[str, Tensor]:
-    """The mean of the buffers that clients sent, as ``average`` or by a number in metrics."""
-    return mean([up.statistics for up in uplinks.values()], shares(uplinks, weighting))
-
-
 def shares(uplinks: Uplinks, weighting: str) -> list[float]:
     """The weight of each uplink in a mean: 1, its samples, or a number among its metrics."""
     if weighting in ("", "uniform"):

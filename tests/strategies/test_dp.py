@@ -9,7 +9,7 @@ import torch
 from compressors import Raw, State
 from fedsim import RunConfig, UsageError
 from strategies import DP, Buffers, RoundInfo, Uplink, build
-from strategies.algorithms.accountant import delta_of, epsilon_of
+from strategies.algorithms.dp import delta_of, epsilon_of
 
 QUIET = 1e-9
 

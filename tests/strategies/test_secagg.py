@@ -15,7 +15,13 @@ from compressors.whole.masked_integers import MaskedIntegers, flattened
 from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies, Uplink, build
 from strategies.algorithms import secagg_protocol as protocol
 from strategies.algorithms.secagg import round_seed_of
-from strategies.algorithms.shamir import PRIME, join_shares, lagrange_weights, polynomial, share_at
+from strategies.algorithms.secagg_protocol import (
+    PRIME,
+    join_shares,
+    lagrange_weights,
+    polynomial,
+    share_at,
+)
 from strategies.channel.payload import KEYS
 
 METHOD = parse("secagg(6, 0.5, 8)")
