@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from compressors.averaging import mean_of
     from compressors.base import (
         ALL,
         Compressor,
@@ -26,28 +25,23 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.bits import SPANS, BitReader, BitWriter
     from compressors.catalogue import CATALOGUE, ROWS, Row, add_rows, own_rows, row_files
     from compressors.coders.auto import Auto
-    from compressors.coders.bitmap import Bitmap
     from compressors.coders.bloom import Bloom
     from compressors.coders.context import Context
-    from compressors.coders.delta_huffman import DeltaHuffman
     from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
-    from compressors.coders.fixed import Fixed, Raw32
+    from compressors.coders.fixed import Bitmap, Fixed, Raw32
     from compressors.coders.gaps import Delta16
     from compressors.coders.golomb import Golomb
-    from compressors.coders.huffman import Huffman, IndexHuffman
+    from compressors.coders.huffman import DeltaHuffman, Huffman, IndexHuffman
     from compressors.coders.rans import Ans
     from compressors.coders.runlength import RunLength, RunLengthHuffman
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
     from compressors.coders.zipped import Deflate, Zstd
-    from compressors.contrib.cint import RandomInteger
-    from compressors.contrib.dryden import Dryden
-    from compressors.contrib.gspar import GSpar
     from compressors.contrib.integer_sum import Switch
-    from compressors.contrib.onebit import OneBit
-    from compressors.contrib.rtopk import RTopK
+    from compressors.contrib.quantizers import OneBit, RandomInteger
+    from compressors.contrib.sparsifiers import Dryden, GSpar, RTopK
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
     from compressors.grammar import text, to_json
-    from compressors.message import compress, decompress, explain, receive
+    from compressors.message import compress, decompress, explain, mean_of, receive
     from compressors.parsing import (
         ef_sign,
         from_json,
@@ -72,23 +66,18 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         code_dtype,
     )
     from compressors.published import deepreduce, gradient_dropping
-    from compressors.quantize.compose import Then
-    from compressors.quantize.curvefit import FitPoly
-    from compressors.quantize.dexp import FitDExp
-    from compressors.quantize.dither import Dither, natural_dither, qsgd
+    from compressors.quantize.compose import Shrink, Then
+    from compressors.quantize.curvefit import FitDExp, FitPoly
+    from compressors.quantize.dither import Dither, TernGrad, natural_dither, qsgd
     from compressors.quantize.floats import BFloat16, Float16, Float32
     from compressors.quantize.grid import Codebook, MinMax
-    from compressors.quantize.magnitudes import SharedMagnitude, ternary
-    from compressors.quantize.mean import Mean
+    from compressors.quantize.magnitudes import Mean, SharedMagnitude, ternary
     from compressors.quantize.natural import Natural
-    from compressors.quantize.shrink import Shrink
     from compressors.quantize.sign import ScaledSign, Sign
     from compressors.quantize.sketch import Sketch
-    from compressors.quantize.terngrad import TernGrad
     from compressors.sparsify.blocks import Blocks
-    from compressors.sparsify.identity import Identity
     from compressors.sparsify.randk import Bernoulli, RandK
-    from compressors.sparsify.threshold import Nonzero, Threshold
+    from compressors.sparsify.threshold import Identity, Nonzero, Threshold
     from compressors.sparsify.topk import OneSided, TopK
     from compressors.verify import check_decoded, verify
     from compressors.whole.dgc import DGC

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from inspect import Signature, isclass, signature
+from inspect import isclass, signature
 from typing import Any
 
 from compressors.base import Compressor
@@ -11,7 +11,7 @@ from compressors.catalogue import CATALOGUE, check_names
 from compressors.errors import MethodError
 from compressors.grammar import NAME, Call, read_call, shortened, shown, value
 from compressors.row import Composition, Row, Written, lacking
-from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Identity
 from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 
@@ -63,15 +63,8 @@ def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
     return product
 
 
-def _signature(make: Any) -> Signature:
-    """The signature of what a row makes its things with; that of a class is looked up once."""
-    fixed = isclass(make)
-    return _signature_of_class(make) if fixed else signature(make)
-
-
-@lru_cache(maxsize=512)
-def _signature_of_class(make: Any) -> Signature:
-    return signature(make)
+_signature = lru_cache(maxsize=512)(signature)
+"""The signature of what a row makes its things with, looked up once."""
 
 
 def _value_of(row: Row, value: Any) -> Any:

@@ -11,13 +11,11 @@ from compressors.coders.runlength import RunLength
 from compressors.coders.zipped import Deflate
 from compressors.grammar import shown
 from compressors.parts import PositionCode, Quantizer, SymbolCode
-from compressors.quantize.curvefit import FitPoly
-from compressors.quantize.dexp import FitDExp
+from compressors.quantize.curvefit import FitDExp, FitPoly
 from compressors.quantize.dither import Dither, qsgd
 from compressors.quantize.floats import Float32
 from compressors.settings import check_one_of, check_share
-from compressors.sparsify.identity import Identity
-from compressors.sparsify.threshold import Nonzero
+from compressors.sparsify.threshold import Identity, Nonzero
 from compressors.sparsify.topk import TopK
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.lift import Flat, PerTensor

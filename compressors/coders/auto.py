@@ -6,10 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.bitmap import Bitmap
 from compressors.coders.context import Context
 from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
-from compressors.coders.fixed import Fixed
+from compressors.coders.fixed import Bitmap, Fixed
 from compressors.coders.gaps import Delta16
 from compressors.coders.golomb import Golomb
 from compressors.coders.runlength import RunLength

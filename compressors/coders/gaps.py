@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.fixed import check_rising
+from compressors.coders.fixed import check_rising, check_sorted
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap, gaps
 
@@ -75,6 +75,32 @@ def read_gaps(
         raise PayloadError(f"gaps between positions run past entry {n - 1}")
     bits.position += low
     return indices
+
+
+def write_keys(
+    indices: np.ndarray, widest: int, out: BitWriter, write_counts: Callable[[np.ndarray], None]
+) -> None:
+    """Writes the steps between indices, the first from 0, each in as few bytes as hold it.
+
+    ``widest``: bytes that a step takes at most. ``write_counts`` writes the bytes of each less one.
+    """
+    steps = np.diff(indices, prepend=0)
+    counts = np.zeros(steps.size, np.uint8)
+    for more in range(1, widest):
+        counts += steps >= 1 << 8 * more
+    write_counts(counts)
+    counts += np.uint8(1)
+    out.reserve(8 * int(counts.sum(dtype=np.int64)))
+    out.position = int(gaps.put_bytes(steps, counts, out.words, out.position))
+
+
+def read_keys(bits: BitReader, counts: np.ndarray, n: int) -> np.ndarray:
+    """The indices below ``n`` that ``write_keys`` wrote; ``counts``: as they were written."""
+    counts = counts + np.uint8(1)
+    bits.need(8 * int(counts.sum(dtype=np.int64)))
+    steps = np.empty(counts.size, np.int64)
+    bits.position = int(gaps.get_bytes(counts, bits.words, bits.position, steps))
+    return check_sorted(np.cumsum(steps), n)
 
 
 @dataclass(frozen=True)

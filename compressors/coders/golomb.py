@@ -9,7 +9,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import check_rising
 from compressors.errors import PayloadError
-from compressors.kernels import golomb, rice
+from compressors.kernels import golomb
 from compressors.settings import check_one_of, check_share, plain
 
 _PHI = (math.sqrt(5) + 1) / 2
@@ -79,7 +79,7 @@ def fitted_parameter(indices: np.ndarray) -> int:
     mean = (int(indices[-1]) + 1 - indices.size) / indices.size
     low = max(0, math.floor(math.log2(2 * (mean + 1) / 3)))
     high = max(low, math.ceil(math.log2(mean)) if mean > 1 else 0)
-    return min(range(low, high + 1), key=lambda b: int(rice.count_rice_bits(indices, b)))
+    return min(range(low, high + 1), key=lambda b: int(golomb.count_rice_bits(indices, b)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Golomb:
         return choice_bits + int(
             golomb.count_golomb_bits(indices, m)
             if m & (m - 1)
-            else rice.count_rice_bits(indices, _log2(m))
+            else golomb.count_rice_bits(indices, _log2(m))
         )
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
@@ -153,7 +153,7 @@ class Golomb:
         elif m & (m - 1):
             out.position = golomb.encode_golomb(indices, m, out.words, out.position)
         else:
-            out.position = rice.encode_rice(indices, _log2(m), out.words, out.position)
+            out.position = golomb.encode_rice(indices, _log2(m), out.words, out.position)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
@@ -172,7 +172,7 @@ class Golomb:
         if self.order == "split":
             kernel = golomb.decode_split
         elif not m & (m - 1):
-            kernel, parameter = rice.decode_rice, _log2(m)
+            kernel, parameter = golomb.decode_rice, _log2(m)
         refusal = f"Golomb positions run past the payload's end or past entry {n - 1}"
         bits.decode(kernel, n, parameter, indices, refusals=[refusal])
         return indices

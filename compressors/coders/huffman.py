@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors.arraycache import keeps_arrays
 from compressors.bits import BitReader, BitWriter
 from compressors.coders import gaps
-from compressors.coders.fixed import check_sorted, unsigned
+from compressors.coders.fixed import check_rising, check_sorted, unsigned
 from compressors.coders.numbers import (
     check_below,
     empty_numbers,
@@ -253,3 +253,44 @@ class IndexHuffman:
         big = np.zeros((k, 8), np.uint8)
         big[:, 8 - width :] = flat.reshape(k, width)
         return check_sorted(big.view(">u8")[:, 0].astype(np.int64), n)
+
+
+def _most_bytes(n: int) -> int:
+    return max(1, ((n - 1).bit_length() + 7) // 8)
+
+
+@dataclass(frozen=True)
+class DeltaHuffman:
+    """Differences of indices, each in as few whole bytes as hold it, and how many by Huffman.
+
+    The first key is the first index itself, every other the step from the index before. Byte
+    counts less one are Huffman symbols with their table (``Huffman``), of an alphabet as
+    large as the bytes that n - 1 takes; then come the bytes of all keys, the highest first.
+
+    Source: delta-binary keys of SketchML (Jiang et al. 2018), whose byte flags SKCompress
+    (Jiang et al. 2020) codes by Huffman.
+
+    Example:
+        >>> out = BitWriter()
+        >>> _ = DeltaHuffman().write_positions(np.array([5, 7, 600]), 1000, out, 0)
+        >>> out.position  # 2 + 1 bits of table, 3 of counts, 4 bytes: 5, 2, and 593 in two
+        39
+    """
+
+    codec_id: ClassVar[str] = "delta_huffman"
+    needs_seed: ClassVar[bool] = False
+
+    def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
+        check_rising(indices, n)
+        if indices.size == 0:
+            return indices
+        widest = _most_bytes(n)
+        gaps.write_keys(indices, widest, out, lambda x: write_huffman_numbers(x, widest, out))
+        return indices
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The ``k`` indices; ``PayloadError`` where they do not rise below n, or end early."""
+        if k == 0:
+            return np.empty(0, np.int64)
+        bits.need(8 * k)
+        return gaps.read_keys(bits, read_huffman_numbers(bits, k, _most_bytes(n)), n)

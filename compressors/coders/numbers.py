@@ -7,7 +7,7 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED
 from compressors.errors import PartError, PayloadError
-from compressors.kernels import exp_golomb, huffman
+from compressors.kernels import elias, huffman
 from compressors.parts import code_dtype
 
 _DIRECT = 1 << 20  # numbers that are worth a table of their own
@@ -66,10 +66,10 @@ def write_list(values: np.ndarray, out: BitWriter) -> None:
     """Whole numbers >= 1 (int64): the order as a gamma code of it plus one, then the codes."""
     if values.size == 0:
         return
-    order, bits = exp_golomb.best_order(values)
+    order, bits = elias.best_order(values)
     out.gamma(int(order) + 1)
     out.reserve(int(bits))
-    out.position = exp_golomb.encode_exp_golomb(out.words, out.position, values, order)
+    out.position = elias.encode_exp_golomb(out.words, out.position, values, order)
 
 
 def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
@@ -77,7 +77,7 @@ def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
     if count == 0:
         return np.empty(0, np.int64)
     order = bits.gamma() - 1
-    if order > exp_golomb.MAX_BITS:
+    if order > elias.MAX_BITS:
         raise PayloadError(f"a code table's numbers have order {order}: none is that large")
     bits.need(count * (1 + order))
     values = np.empty(count, np.int64)
@@ -85,7 +85,7 @@ def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
         "a code table runs past the payload's end",
         f"the numbers of a code table sum to more than {capacity}",
     ]
-    bits.decode(exp_golomb.decode_exp_golomb, order, capacity, values, refusals=refusals)
+    bits.decode(elias.decode_exp_golomb, order, capacity, values, refusals=refusals)
     return values
 
 

@@ -15,7 +15,7 @@ from compressors.bounds import Bound, bound
 from compressors.kernels import cosine as kernel
 from compressors.quantize.floats import Float32
 from compressors.settings import check_codec, check_whole, plain
-from compressors.sparsify.chunks import ChunkTopK
+from compressors.sparsify.blocks import ChunkTopK
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.lift import PerTensor
 from compressors.whole.pipeline import Pipeline

@@ -21,8 +21,8 @@ from compressors.coders.golomb import Golomb
 from compressors.errors import PayloadError
 from compressors.quantize.bins import Steps
 from compressors.settings import check_codec, check_share, plain
-from compressors.sparsify.identity import Identity
 from compressors.sparsify.randk import drawn
+from compressors.sparsify.threshold import Identity
 from compressors.sparsify.topk import TopK
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.lift import PerTensor

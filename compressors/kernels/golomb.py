@@ -1,8 +1,9 @@
-"""Golomb codes of any whole m >= 1, interleaved or as two planes.
+"""Golomb codes of gaps between sorted positions, and Rice codes (SBC, Algorithms 3 and 4).
 
-A gap d >= 1 is (d - 1) // m ones, a zero, and the remainder in truncated binary: with c the
-bits of m - 1 and short = 2**c - m, the first ``short`` remainders take c - 1 bits, and a later
-one r is written as r + short in c bits. Where m is a power of two that is ``rice``'s code.
+A gap d >= 1 to the position before (the first counts from -1) is (d - 1) // m ones, a zero, and the
+remainder in truncated binary: with c the bits of m - 1 and short = 2**c - m, the first ``short``
+remainders take c - 1 bits, and a later one r is written as r + short in c bits. Where m is 2**b
+that is a Rice code, of (d - 1) >> b ones, a zero, and the low b bits of d - 1.
 """
 
 import numpy as np
@@ -13,6 +14,77 @@ from compressors.kernels.pack import peek, put
 
 _1 = np.uint64(1)
 _ONES = np.uint64(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put_unary(words, position, quotient):
+    """Writes so many ones, 32 at a time, and a zero; returns the bit after."""
+    while quotient > 31:
+        put(words, position, _ONES, 32)
+        position += 32
+        quotient -= 32
+    put(words, position, ((_1 << np.uint64(quotient)) - _1) << _1, quotient + 1)
+    return position + quotient + 1
+
+
+@njit(cache=True, nogil=True)
+def encode_rice(indices, b, words, position):
+    """Writes sorted ``indices`` (int64) at bit ``position``; returns the bit after the last.
+
+    The caller has reserved ``k * (1 + b) + (n >> b)`` bits: quotients sum to at most n >> b.
+    """
+    mask = (_1 << np.uint64(b)) - _1
+    previous = np.int64(-1)
+    for i in range(indices.size):
+        gap = np.uint64(indices[i] - previous - 1)
+        previous = indices[i]
+        position = _put_unary(words, position, np.int64(gap >> np.uint64(b)))
+        if b > 0:
+            put(words, position, gap & mask, b)
+            position += b
+    return position
+
+
+@njit(cache=True, nogil=True)
+def decode_rice(words, position, end, n, b, indices):
+    """Fills ``indices`` (int64) from bit ``position``; returns the bit after the last, or -1.
+
+    -1 means that the code ran past bit ``end`` or an index reached ``n``. A run of
+    ones is cut off at n, so hostile bits cost no more time than honest ones.
+    """
+    low = np.uint64(64 - b)
+    index = np.int64(-1)
+    for i in range(indices.size):
+        quotient = np.int64(0)
+        ones = np.int64(leading_zeros(~peek(words, position)))
+        while ones == 64:
+            quotient += 64
+            if position + quotient >= end or (quotient << b) > n:
+                return -1
+            ones = np.int64(leading_zeros(~peek(words, position + quotient)))
+        quotient += ones
+        position += quotient + 1
+        if position + b > end or quotient > n:
+            return -1
+        gap = quotient << b
+        if b > 0:
+            gap += np.int64(peek(words, position) >> low)
+            position += b
+        index += gap + 1
+        if index >= n:
+            return -1
+        indices[i] = index
+    return position
+
+
+@njit(cache=True, nogil=True)
+def count_rice_bits(indices, b):
+    """Bits of the codes of sorted ``indices``."""
+    bits, previous = indices.size * (1 + np.int64(b)), np.int64(-1)
+    for i in range(indices.size):
+        bits += (indices[i] - previous - 1) >> b
+        previous = indices[i]
+    return bits
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -36,16 +108,6 @@ def _divide(gap, m, inverse):
     elif remainder >= m:
         quotient += 1
     return quotient
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _put_ones(words, position, quotient):
-    """Writes all but at most 31 of the ones; returns how many are left, and the bit after."""
-    while quotient > 31:
-        put(words, position, _ONES, 32)
-        position += 32
-        quotient -= 32
-    return quotient, position
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -103,9 +165,7 @@ def encode_golomb(indices, m, words, position):
         previous = indices[i]
         quotient = _divide(gap, m, inverse)
         code, width = _rest_code(gap - quotient * m, c, short)
-        quotient, position = _put_ones(words, position, quotient)
-        put(words, position, ((_1 << np.uint64(quotient)) - _1) << _1, quotient + 1)
-        position += quotient + 1
+        position = _put_unary(words, position, quotient)
         if width > 0:
             put(words, position, code, width)
             position += width
@@ -120,9 +180,7 @@ def encode_split(indices, m, words, position):
     for i in range(indices.size):
         gap = indices[i] - previous - 1
         previous = indices[i]
-        quotient, position = _put_ones(words, position, _divide(gap, m, inverse))
-        put(words, position, ((_1 << np.uint64(quotient)) - _1) << _1, quotient + 1)
-        position += quotient + 1
+        position = _put_unary(words, position, _divide(gap, m, inverse))
     previous = np.int64(-1)
     for i in range(indices.size):
         gap = indices[i] - previous - 1

@@ -42,10 +42,7 @@ def with_coins(x, multiplier, offset, start, codes):
 
 @njit(cache=True, nogil=True)
 def sign_means(x, counts):
-    """The means at or above zero and below it of each run of ``counts`` values, float32 (c, 2).
-
-    The twin for other devices is in ``compressors.quantize.columns``.
-    """
+    """The means at or above zero and below it of each run of ``counts`` values, float32 (c, 2)."""
     means = np.zeros((counts.size, 2), np.float32)
     start = 0
     for c in range(counts.size):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
-from compressors.kernels import centroids as kernel
-from compressors.kernels.centroids import LEVELS
+from compressors.kernels import bins as kernel
+from compressors.kernels.bins import LEVELS
 from compressors.kernels.hadamard import block_sizes
 from compressors.kernels.rounding import pick
 from compressors.parts import BasePart, Place, Symbols
@@ -27,7 +27,7 @@ class Lloyd(BasePart):
         v_hat = S Q,  S = ||v||^2 / <v, Q> (unbiased) or <v, Q> / ||Q||^2 (least)
 
     v are the k values of a block and sign(0) = 1. The levels are the centroids of the standard
-    normal density (``compressors.kernels.centroids``; for one bit q = sqrt(2 / pi)).
+    normal density (``compressors.kernels.bins``; for one bit q = sqrt(2 / pi)).
 
     Made for rotated values, which are nearly normal: ``rotate(lloyd(1))`` is DRIVE (Vargaftik et
     al. 2021, https://arxiv.org/abs/2105.08339, Algorithm 1) and ``rotate(lloyd(bits))`` is EDEN

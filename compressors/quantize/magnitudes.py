@@ -3,21 +3,59 @@
 Aji & Heafield 2017, section 5.4, quantize what survives gradient dropping to one bit with
 the smallest surviving magnitude ("threshold"), the average of all, or that of each column,
 and to two bits, which they do not define.
+
+They, 1-bit SGD (Seide et al. 2014) and Dryden et al. 2016 share values within a column of a weight
+matrix. Their layers compute ``W^T v + a``: a column holds the weights into one unit of the next
+layer. torch stores that matrix transposed, so a column here is all that lies at one index of the
+first axis (of a convolution: one filter). A tensor of one dimension is one column.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.base import mean
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, neither
+from compressors.kernels import sign
 from compressors.parts import BasePart, Place, Symbols
-from compressors.quantize import columns
 from compressors.quantize.sign import sign_codes, with_signs
 from compressors.settings import check_one_of, check_whole, plain
+
+
+def column_lengths(place: Place, columns: bool = True) -> Tensor:
+    """How many of the k values lie in each column that has any, in order: int64 (c,).
+
+    Both sides know it: it follows from the shape and the positions. ``columns`` False: the
+    whole tensor counts as one column. Without values the result is empty.
+
+    Example:
+        >>> column_lengths(Place(torch.tensor([0, 1, 5]), torch.Size((2, 3))))
+        tensor([2, 1])
+    """
+    indices, shape = place
+    if place.k == 0:
+        return torch.zeros(0, dtype=torch.int64, device="cpu")
+    if not columns or len(shape) < 2:
+        return torch.tensor([place.k], device="cpu")
+    width = shape.numel() // shape[0]
+    if indices is None:
+        return torch.full((shape[0],), width, dtype=torch.int64, device="cpu")
+    return torch.unique_consecutive(indices // width, return_counts=True)[1]
+
+
+def column_means(values: Tensor, counts: Tensor) -> Tensor:
+    """The mean of the values at or above zero, and of those below, of each column: float32 (c, 2).
+
+    ``values`` (k,) float32 are ordered by column, ``counts`` (c,) of them in each. Sums in
+    float64. The mean of none is zero.
+    """
+    means = sign.sign_means(values.detach().contiguous().numpy(), counts.numpy())
+    return torch.from_numpy(means)
+
 
 Value = Literal["min", "avg", "column"]
 
@@ -39,7 +77,7 @@ class SharedMagnitude(BasePart):
 
     ``value`` as the paper's Figure 8 has it: ``min``, the smallest magnitude among the values
     (of ``topk``: the threshold); ``avg``, the mean magnitude; ``column``, the mean magnitude
-    of each column (one index of the first axis: see ``compressors.quantize.columns``).
+    of each column (one index of the first axis).
     ``bits=2`` adds one magnitude bit, which the paper leaves open: the values are split at
     their median magnitude, which belongs to the upper half as all that equals it does; ``min``
     is then the lower edge of each half and ``avg`` its mean. Where nothing lies below the
@@ -93,16 +131,16 @@ class SharedMagnitude(BasePart):
             codes, side = 2 * codes + upper, _Shared(levels, None)
         else:
             sizes = values.abs()
-            counts = columns.lengths(place, self.value == "column")
+            counts = column_lengths(place, self.value == "column")
             least = self.value == "min"
-            levels = sizes.min()[None] if least else columns.two_means(sizes, counts)[:, 0]
+            levels = sizes.min()[None] if least else column_means(sizes, counts)[:, 0]
             side = _Shared(levels, counts)
         out.float32s(side.levels.numpy())
         return Symbols(codes, self._alphabet, side)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared]:
         """The magnitudes."""
-        counts = None if self.bits == 2 else columns.lengths(place, self.value == "column")
+        counts = None if self.bits == 2 else column_lengths(place, self.value == "column")
         levels = bits.float32s(2 if counts is None else counts.numel())
         return self._alphabet, _Shared(torch.from_numpy(levels), counts)
 
@@ -136,3 +174,40 @@ def ternary() -> SharedMagnitude:
         tensor([ 0.,  3.,  0., -3.])
     """
     return SharedMagnitude("avg", 1)
+
+
+@dataclass(frozen=True)
+class Mean(BasePart):
+    """All sent entries as their mean: 32 bits per tensor and none per value.
+
+        x_hat_i = mean_j x_j
+
+    j runs over the entries that are sent (SBC; Sattler et al. 2018, Algorithm 2).
+
+    Only sensible, and only accepted by ``Pipeline``, behind a sparsifier that never
+    mixes signs. A tensor that sends nothing has no mean in the message.
+    """
+
+    codec_id: ClassVar[str] = "mean"
+    projects: ClassVar[bool] = True  # see compressors.bounds
+    one_sign: ClassVar[bool] = True
+
+    def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
+        """One symbol for all; the mean is the side information."""
+        codes = torch.zeros(values.numel(), dtype=torch.uint8, device=values.device)
+        side = np.array([mean(values)], np.float32)
+        out.float32s(side)
+        return Symbols(codes, 1, torch.from_numpy(side)[0])
+
+    def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor]:
+        """The mean."""
+        return 1, torch.from_numpy(bits.float32s(1))[0]
+
+    def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
+        mean_of_all: Tensor = symbols.side
+        return mean_of_all.expand(symbols.codes.numel())
+
+    def bound_on(self, k: int) -> Bound:
+        """delta = 1 / k: values of one sign, so (sum v)^2 >= sum v^2."""
+        note = "1 / k: values of one sign; one entry against k - 1 zeros"
+        return contraction(1 / max(k, 1), note)

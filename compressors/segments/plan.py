@@ -20,16 +20,14 @@ from compressors.kernels import kinds
 from compressors.kernels.kinds import SymbolKind
 from compressors.kernels.sign import sign_means
 from compressors.parts import code_dtype
-from compressors.quantize.dither import Dither
+from compressors.quantize.compose import Shrink
+from compressors.quantize.dither import Dither, TernGrad
 from compressors.quantize.floats import Float32
 from compressors.quantize.levels import NORMS, bucket_norms
-from compressors.quantize.magnitudes import SharedMagnitude
-from compressors.quantize.mean import Mean
+from compressors.quantize.magnitudes import Mean, SharedMagnitude
 from compressors.quantize.natural import Natural
-from compressors.quantize.shrink import Shrink
 from compressors.quantize.sign import ScaledSign, Sign
-from compressors.quantize.terngrad import TernGrad
-from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Identity
 from compressors.sparsify.topk import OneSided, TopK
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.lift import ByName, Flat, PerTensor

@@ -14,8 +14,8 @@ from torch import Tensor
 from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction, unbiased
 from compressors.kernels import sample
-from compressors.settings import check_share
-from compressors.sparsify.fraction import Drawn, Fraction
+from compressors.settings import check_flags, check_share, plain
+from compressors.sparsify.topk import Fraction
 
 _WORDS = 2**32  # how many noise words there are
 
@@ -26,6 +26,25 @@ def drawn(n: int, k: int, seed: int) -> Tensor:
     Those with the smallest noise words of ``seed``; n lies below 2**31.
     """
     return torch.from_numpy(sample.smallest(n, k, seed))
+
+
+class Drawn:
+    """Entries chosen by chance alone; what is ``seeded`` the receiver draws, too."""
+
+    codec_id: ClassVar[str]
+    one_sign: ClassVar[bool] = False
+    unit: ClassVar[int] = 1
+    scaled: bool
+    seeded: bool
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_flags(self.codec_id, scaled=self.scaled, seeded=self.seeded)
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether the receiver draws the positions."""
+        return self.seeded
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.base import nominal_count
 from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.kernels.noise import words
 from compressors.parts import BasePart
-from compressors.settings import check_share
-from compressors.sparsify.fraction import Fraction
+from compressors.settings import check_share, plain
 
 _LEAST = 25  # survivors expected in a sample: the number sent is k within 1 / sqrt(25), one sigma
 _MAX_OVERSHOOT = 2  # times k: more are never sent
@@ -66,6 +66,22 @@ def largest(x: Tensor, k: int, side: int) -> Tensor:
     Entries whose key is not above zero are left out.
     """
     return torch.from_numpy(select.select_largest(x.detach().numpy(), k, side))
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """Sends about the fraction ``p`` of the entries; ``ValueError`` unless 0 < p <= 1."""
+
+    codec_id: ClassVar[str]
+    p: float
+
+    def __post_init__(self) -> None:
+        plain(self)
+        check_share(f"{self.codec_id}: p", self.p)
+
+    def count(self, n: int) -> int:
+        """k = max(1, round(p n)), the nominal number."""
+        return nominal_count(self.p, n)
 
 
 @dataclass(frozen=True)

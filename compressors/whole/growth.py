@@ -19,11 +19,9 @@ from compressors.base import Compressor, Tensors
 from compressors.bounds import Bound, bound, compose_omegas, sparsity
 from compressors.coders.bloom import Bloom, expected_answers
 from compressors.grammar import short_text, text
-from compressors.quantize.compose import Then
-from compressors.quantize.dither import Dither
+from compressors.quantize.compose import Shrink, Then
+from compressors.quantize.dither import Dither, TernGrad
 from compressors.quantize.grid import MinMax
-from compressors.quantize.shrink import Shrink
-from compressors.quantize.terngrad import TernGrad
 from compressors.whole.lift import Flat, InParts, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Transform

@@ -20,6 +20,7 @@ from compressors.base import (
 )
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
+from compressors.kernels import sample
 from compressors.kernels.noise import words
 from compressors.settings import check_number, check_share, check_whole, plain
 from compressors.whole.memory import unnest
@@ -126,11 +127,7 @@ class MaskedIntegers:
 
     def places(self, round_seed: int, entries: int) -> np.ndarray:
         """The entries that travel, ascending: those with the smallest numbers by ``round_seed``."""
-        count, numbers = self.count(entries), np.arange(entries)
-        if count == entries:
-            return numbers
-        order = words(round_seed, numbers).astype(np.int64) << 31 | numbers
-        return np.sort(np.partition(order, count - 1)[:count] & (1 << 31) - 1)
+        return sample.smallest(entries, self.count(entries), round_seed)
 
     def init(self, template: Tensors) -> State:
         """Nothing: no mask, until somebody says one."""

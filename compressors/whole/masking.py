@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compressors.base import Sent
-from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Identity
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.fragments import Fragments
 from compressors.whole.keepers import parts_of

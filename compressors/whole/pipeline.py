@@ -35,10 +35,9 @@ from compressors.parts import (
     Symbols,
     Weighted,
 )
-from compressors.quantize.magnitudes import SharedMagnitude
-from compressors.quantize.mean import Mean
+from compressors.quantize.magnitudes import Mean, SharedMagnitude
 from compressors.quantize.sign import ScaledSign
-from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Identity
 from compressors.sparsify.topk import OneSided, TopK, one_sided_delta
 
 _SELECT, ROUND = 1, 2  # purposes of a tensor's seed: noise of one must not be that of another

@@ -14,7 +14,7 @@ from compressors.bounds import Bound, bound, contraction
 from compressors.kernels.hadamard import rotate
 from compressors.quantize.lloyd import Lloyd, lloyd_spread
 from compressors.settings import check_codec
-from compressors.sparsify.identity import Identity
+from compressors.sparsify.threshold import Identity
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
 

@@ -12,8 +12,8 @@ from compressors.base import SentTensor, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.coders.fixed import check_sorted
+from compressors.coders.gaps import read_keys, write_keys
 from compressors.errors import PayloadError, UpdateError
-from compressors.kernels import gaps
 from compressors.kernels.noise import words
 from compressors.parts import Place
 from compressors.quantize.sketch import Sketch
@@ -159,7 +159,7 @@ class SketchML:
             with out.span("positions"):
                 if group is not groups[-1]:
                     out.gamma(group_keys.size + 1)
-                _write_keys(group_keys, out)
+                write_keys(group_keys, 4, out, lambda counts: out.uints(counts, _FLAG))
             columns = columns_of(group_keys.size, self.columns)
             away = np.abs(codes[members] - group.near)
             cells = make_table(group_keys, away, size, self.rows, columns, seed)
@@ -198,7 +198,7 @@ class SketchML:
                 count = left if group is groups[-1] else bits.gamma() - 1
                 if count > left:
                     raise PayloadError(f"{count} keys announced for a group where {left} are left")
-                keys.append(_read_keys(bits, count, n))
+                keys.append(read_keys(bits, bits.uints(count, _FLAG, np.uint8), n))
             columns = columns_of(count, self.columns)
             with bits.span("values"):
                 cells = read_table(bits, self.rows, columns, group.high - group.low)
@@ -222,23 +222,3 @@ def _buckets(cells: np.ndarray, keys: np.ndarray, group: _Group, seed: int) -> n
         return np.empty(0, np.int64)
     away = ask(cells, keys, seed)
     return group.near - away if group.near == group.high - 1 else group.near + away
-
-
-def _write_keys(keys: np.ndarray, out: BitWriter) -> None:
-    """The first key and the steps between keys, by whole bytes."""
-    steps = np.diff(keys, prepend=0)
-    counts = np.ones(keys.size, np.uint8)
-    for more in (1, 2, 3):
-        counts += steps >= 1 << 8 * more
-    out.uints(counts - np.uint8(1), _FLAG)
-    out.reserve(8 * int(counts.sum(dtype=np.int64)))
-    out.position = int(gaps.put_bytes(steps, counts, out.words, out.position))
-
-
-def _read_keys(bits: BitReader, count: int, n: int) -> np.ndarray:
-    """``count`` keys; ``PayloadError`` unless they rise below ``n``."""
-    counts = bits.uints(count, _FLAG, np.uint8) + np.uint8(1)
-    bits.need(8 * int(counts.sum(dtype=np.int64)))
-    steps = np.empty(count, np.int64)
-    bits.position = int(gaps.get_bytes(counts, bits.words, bits.position, steps))
-    return check_sorted(np.cumsum(steps), n)

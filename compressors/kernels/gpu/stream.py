@@ -5,7 +5,7 @@ as they come.
 
 Fields of one message stand side by side without padding, so that two programs may write to one
 word: what shares a word is put there by an atomic or, and the words start as zeros.
-The twins are ``compressors.kernels.rice`` and ``compressors.kernels.fields``.
+The twins are ``compressors.kernels.golomb`` and ``compressors.kernels.fields``.
 """
 
 import torch

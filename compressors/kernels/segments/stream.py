@@ -8,7 +8,7 @@ is, a symbol is the float itself. The others are None, and their loops are not c
 import numpy as np
 from numba import njit
 
-from compressors.kernels import dither, natural, rice, sign
+from compressors.kernels import dither, golomb, natural, sign
 from compressors.kernels.dither import largest_magnitude
 from compressors.kernels.elias import bit_length, leading_zeros
 from compressors.kernels.fields import turned
@@ -79,7 +79,7 @@ def write_headers(words, position, table, positions, counts, numbers, form, offs
             books[HEADER] += position - start
             start, base = position, table[BASE, s]
             chosen = positions[base : base + k]
-            position = rice.encode_rice(chosen, table[LOW, s], words, position)
+            position = golomb.encode_rice(chosen, table[LOW, s], words, position)
             books[POSITIONS] += position - start
         if number_bits:
             for _ in range(_numbers_of(k, bucket)):
@@ -167,7 +167,7 @@ def parse_headers(
             start = position
             if k:
                 place = positions[taken : taken + k]
-                position = rice.decode_rice(words, position, end, n, table[LOW, s], place)
+                position = golomb.decode_rice(words, position, end, n, table[LOW, s], place)
                 if position < 0:
                     return ENDS
             books[POSITIONS] += position - start

@@ -12,7 +12,7 @@ from compressors import CATALOGUE, Row
 from compressors.base import ALL, SentTensor
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, contraction, unbiased
-from compressors.contrib.gspar import least_sent
+from compressors.contrib.sparsifiers import least_sent
 from compressors.errors import PayloadError
 from compressors.kernels.factors import product
 from compressors.kernels.noise import words

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import SymbolCode, parse
-from compressors.coders.exponents import Exponents
+from compressors.coders.rans import Exponents
 from compressors.parts import IEEE
 from tests.support.symbols import round_trip
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from compressors import GSpar, compress, parse
 from compressors.bounds import bound
-from compressors.contrib.gspar import least_sent
+from compressors.contrib.sparsifiers import least_sent
 from compressors.kernels.noise import words
 
 SIZES = st.one_of(st.floats(0, 2.0**60, width=32), st.integers(0, 3).map(float), st.just(2.0**-149))

@@ -10,7 +10,7 @@ from compressors import compress, parse
 from compressors.coders.golomb import rice_parameter
 from compressors.published import deepreduce
 from compressors.quantize.curvefit import FitPoly
-from compressors.quantize.terngrad import TernGrad
+from compressors.quantize.dither import TernGrad
 from compressors.whole.threelc import ThreeLC
 from fedsim.network.presets import PRESETS
 

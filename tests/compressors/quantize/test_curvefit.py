@@ -8,7 +8,6 @@ import torch
 
 from compressors import BitReader, BitWriter, FitDExp, FitPoly, PayloadError, compress, parse
 from compressors.kernels import curve as kernel
-from compressors.kernels import exponentials
 from compressors.parts import Place
 from tests.support.generators import whole_numbers
 
@@ -99,7 +98,7 @@ def test_a_double_exponential_is_found(a: float, b: float, c: float, d: float, k
     """Of exact curves less than 1 % is left: the search ends at steps of 1 % of a rate."""
     x = np.linspace(0, 1, k)
     y = a * np.exp(b * x) + c * np.exp(d * x)
-    got = exponentials.evaluate_exponentials(exponentials.fit_exponentials(y), k)
+    got = kernel.evaluate_exponentials(kernel.fit_exponentials(y), k)
     assert np.linalg.norm(got - y) < 0.01 * np.linalg.norm(y)
 
 

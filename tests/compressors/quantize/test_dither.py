@@ -119,7 +119,7 @@ def test_a_compressed_norm_takes_nine_bits_and_leaves_the_symbols() -> None:
     a = Dither(7, bucket=30).quantize(x, place, plain, 5)
     coder = Dither(7, bucket=30, norm_code="cnat")
     b = coder.quantize(x, place, nine, 5)
-    assert (plain.spans()["side"], nine.spans()["side"]) == (4 * 32, 4 * 9)
+    assert (plain.position, nine.position) == (4 * 32, 4 * 9)
     assert torch.equal(a.codes, b.codes)
     down, exponent = np.log2(a.side), np.log2(b.side)
     assert ((exponent == np.floor(down)) | (exponent == np.ceil(down))).all()

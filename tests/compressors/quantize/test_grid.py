@@ -86,7 +86,7 @@ def test_cint_uses_as_few_bits_as_its_range_needs() -> None:
     ):
         out = BitWriter()
         assert RandomInteger().quantize(x, Place(None, x.shape), out, 0).alphabet == alphabet
-        assert out.spans()["side"] == side
+        assert out.position == side
 
 
 @pytest.mark.parametrize(("least", "alphabet"), [(2**24, 2), (-(2**24) - 1, 1), (0, 2**40)])

@@ -10,7 +10,7 @@ from torch import Tensor
 from compressors import compress, parse, text
 from compressors.bounds import bound
 from compressors.kernels import noise
-from compressors.kernels.centroids import LEVELS
+from compressors.kernels.bins import LEVELS
 from compressors.kernels.hadamard import block_sizes, rotate
 from compressors.quantize.lloyd import lloyd_spread
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import Dither, TernGrad, compress, parse, text
-from compressors.quantize.terngrad import deviation
+from compressors.quantize.dither import deviation
 from tests.support.generators import from_bits, to_bits
 
 

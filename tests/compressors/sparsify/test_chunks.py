@@ -8,7 +8,7 @@ from torch import Tensor
 from compressors import compress, parse, text
 from compressors.base import nominal_count
 from compressors.bounds import bound
-from compressors.sparsify.chunks import ChunkTopK, chunk_counts
+from compressors.sparsify.blocks import ChunkTopK, chunk_counts
 from tests.support.generators import whole_numbers
 
 
