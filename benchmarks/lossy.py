@@ -21,7 +21,7 @@ from measuring import Pair, in_turns, machine, said
 from torch import Tensor
 
 from compressors import BitWriter, parse
-from compressors.kernels import natural, noise, select
+from compressors.kernels import select
 from compressors.parts import Place
 from compressors.sparsify.topk import largest
 from compressors.whole.pipeline import Pipeline
@@ -51,16 +51,8 @@ def works(x: Tensor) -> list[Work]:
                 10,
             )
         )
-    bits, words = x.numpy().view(np.uint32), into.numpy().view(np.uint32)
-    multiplier, offset = noise.key(1)
+    bits = x.numpy().view(np.uint32)
     listed += [
-        Work(
-            "cnat, values",
-            lambda: natural.values_random(bits, multiplier, offset, words),
-            "torch, frexp and rand",
-            lambda: _cnat_frexp(x),
-            0.3,
-        ),
         Work(
             "cnat, packed in 9 bits",
             _packed("cnat", x),
@@ -99,12 +91,6 @@ def _sign_bits(bits: np.ndarray) -> int:
     out = BitWriter()
     out.uints(bits, 1, low=31)
     return out.position
-
-
-def _cnat_frexp(x: Tensor) -> Tensor:
-    mantissa, exponent = torch.frexp(x)
-    rises = torch.rand_like(x) < 2 * mantissa.abs() - 1
-    return torch.ldexp(torch.sign(x), exponent - 1 + rises.int())
 
 
 def _cnat_randint(x: Tensor) -> Tensor:

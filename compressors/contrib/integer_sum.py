@@ -7,7 +7,6 @@ long as every exponent lies in the window from ``low`` to ``top`` and no sum lea
 accumulators. Neither is assumed here: both are refused with an error that names the entry.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -34,8 +33,6 @@ class Switch:
         >>> updates = [torch.tensor([0.25, -8.0, 0.0]), torch.tensor([2.0, -1.0, 0.0])]
         >>> switch.sum(updates)
         tensor([  9, -36,   0], dtype=torch.int32)
-        >>> switch.to_float(switch.sum(updates))
-        tensor([ 2.2500, -9.0000,  0.0000])
     """
 
     low: int
@@ -120,30 +117,3 @@ class Switch:
         if total is None:
             raise ValueError("a sum of no updates has no shape: give at least one")
         return total
-
-    def to_float(self, total: Tensor) -> Tensor:
-        """The sum as float32: ``total`` times 2**low.
-
-        Exact where |total| has at most 24 significant bits (always below 2**24), rounded
-        once to the nearest, ties to even, elsewhere. Raises ``OverflowError`` where the
-        number is beyond float32's largest.
-        """
-        sums = _nearest(total.long()) * math.ldexp(1.0, self.low)
-        if not bool(torch.isfinite(sums).all()):
-            at = int((~torch.isfinite(sums)).flatten().nonzero()[0])
-            integer = int(total.flatten()[at])
-            raise OverflowError(f"entry {at}: {integer} * 2**{self.low} is beyond float32")
-        return sums
-
-
-def _nearest(total: Tensor) -> Tensor:
-    """int64 numbers as the nearest float32, ties to even.
-
-    A float64 holds 53 bits exactly. Of a longer number the last 11 bits become one that says
-    whether any of them was set: the rounding to float32 needs no more of them, and is the
-    only one. (A conversion of 64 bits may round twice on some devices.)
-    """
-    fits = (total >> 53 == 0) | (total >> 53 == -1)
-    short = (total >> 11) | ((total & 0x7FF) != 0)
-    exact = torch.where(fits, total.double(), short.double() * 2.0**11)
-    return exact.float()

@@ -6,7 +6,6 @@ from numba import njit
 from compressors.kernels.elias import leading_zeros
 from compressors.kernels.pack import peek, put
 
-_0 = np.uint64(0)
 _1 = np.uint64(1)
 _63 = np.uint64(63)
 _48 = np.uint64(48)

@@ -8,7 +8,6 @@ from compressors.kernels.pack import peek, put
 
 _1 = np.uint64(1)
 _64 = np.uint64(64)
-_8 = np.uint64(8)
 
 
 @njit(cache=True, nogil=True)

@@ -30,15 +30,6 @@ _HALF = np.uint32(0x00400000)
 
 
 @njit(cache=True, nogil=True)
-def values_random(bits, multiplier, offset, out):
-    """Random powers of two for float32 ``bits`` (uint32, sign and all), as bits in ``out``."""
-    for i in range(bits.size):
-        u = noise.draw(multiplier, offset, i) & _MANTISSA
-        power = np.uint32(np.uint32((bits[i] & _MAGNITUDE) + u) & _EXPONENT)
-        out[i] = (bits[i] & _SIGN) | min(power, _LAST)
-
-
-@njit(cache=True, nogil=True)
 def codes_random(bits, multiplier, offset, start, out):
     """Codes of nine bits of random powers of two, sign and biased exponent; entry i draws the
     noise of start + i.

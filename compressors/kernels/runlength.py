@@ -6,8 +6,6 @@ from numba import njit
 from compressors.kernels.elias import bit_length, leading_zeros
 from compressors.kernels.pack import peek, put
 
-_1 = np.uint64(1)
-
 
 @njit(cache=True, nogil=True, inline="always")
 def _put_gamma(words, position, run):

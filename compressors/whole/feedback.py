@@ -225,20 +225,6 @@ _MANY = 2**20
 """Entries: a method that is exact for so many is for all."""
 
 
-def holds(compressor: Compressor, template: Tensors) -> bool:
-    """Whether a memory of ``compressor`` takes back what a message carried, of any tensor.
-
-    Example:
-        >>> import torch
-        >>> from compressors import Raw, parse
-        >>> holds(parse("sbc(0.01)"), {"w": torch.zeros(4)}), holds(Raw(), {"w": torch.zeros(4)})
-        (True, False)
-    """
-    if isinstance(compressor, InParts):
-        return any(part and holds(inner, part) for inner, part in compressor.parts(template))
-    return _kind(compressor) is not None
-
-
 def loses(compressor: Compressor, template: Tensors) -> set[str]:
     """The tensors of a message that are lost where it does not count: no memory takes them back.
 
@@ -251,6 +237,11 @@ def loses(compressor: Compressor, template: Tensors) -> set[str]:
     if isinstance(compressor, InParts):
         return set[str]().union(*(loses(inner, part) for inner, part in compressor.parts(template)))
     return set() if _kind(compressor) else {*template}
+
+
+def holds(compressor: Compressor, template: Tensors) -> bool:
+    """Whether a memory of ``compressor`` takes back what a message carried, of any tensor."""
+    return loses(compressor, template) < {*template}
 
 
 def leaves_out(compressor: Compressor) -> bool:

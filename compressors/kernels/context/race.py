@@ -14,7 +14,6 @@ from numba import njit
 POWER = 31
 ONE = np.uint64(1 << POWER)
 _PIECES = 64
-_6 = np.uint64(6)
 _25 = np.uint64(25)
 _31 = np.uint64(31)
 _OCTAVES = 16
