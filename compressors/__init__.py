@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.parsing import (
         ef_sign,
         from_json,
+        gradient_dropping,
         parse,
         powersgd,
         q_sparse,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Symbols,
         code_dtype,
     )
-    from compressors.published import deepreduce, gradient_dropping
+    from compressors.published import deepreduce
     from compressors.quantize.compose import Shrink, Then
     from compressors.quantize.curvefit import FitDExp, FitPoly
     from compressors.quantize.dither import Dither, TernGrad, natural_dither, qsgd

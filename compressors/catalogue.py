@@ -35,7 +35,9 @@ _EVERY = (
         "Sparse Binary Compression", f"{SBC}, Algorithm 2", "sbc(0.01)",
         differs="exactly k entries, of ties the first; Golomb's parameter from the k / n that is "
                 "sent"),
-    Row("gradient_dropping", "method", "published:gradient_dropping", "Gradient dropping",
+    Row("gradient_dropping", "method",
+        "gradient_dropping(p, scope=tensor) = ef(topk(p) | float32 | golomb); scope = model: "
+        "ef(flat(topk(p) | float32 | golomb)); p = 1: raw", "Gradient dropping",
         f"{DROP}, Algorithm 1", "gradient_dropping(0.01)",
         differs="a threshold per tensor, the paper's is global (scope=model); exactly k entries, "
                 "not a sampled threshold; Golomb codes"),
@@ -274,8 +276,10 @@ _EVERY = (
         "signSGD: the sign of every entry; ef grows with larger updates",
         "Bernstein et al. 2018, Algorithm 1", "signsgd(0.01)",
         differs="of updates, which are gradients where n is 1; the vote is strategy majority"),
-    Row("fedpaq", "method", "published:fedpaq", "FedPAQ: QSGD of the whole update, no memory",
-        "Reisizadeh et al. 2020, Algorithm 1", "fedpaq(7)"),
+    Row("fedpaq", "method",
+        "fedpaq(levels=1, scope=model) = flat(dither(levels)); scope = tensor: dither(levels)",
+        "FedPAQ: QSGD of the whole update, no memory", "Reisizadeh et al. 2020, Algorithm 1",
+        "fedpaq(7)"),
     # 64 of 4,096 entries. The paper sends an index within a chunk in 12 bits, Golomb codes of gaps
     # take about 7.5 at this p. The decay stands for DiLoCo's outer momentum.
     Row("sparseloco", "method",

@@ -223,6 +223,9 @@ _Method = Callable[..., Compressor]
 sbc: _Method = partial(instance_of, "sbc")
 """Sparse Binary Compression of a fraction ``p`` of each tensor."""
 
+gradient_dropping: _Method = partial(instance_of, "gradient_dropping")
+"""Gradient dropping of all but a fraction ``p`` of each tensor, or with ``scope`` of the model."""
+
 stc: _Method = partial(instance_of, "stc")
 """Sparse ternary compression of a fraction ``p`` of each tensor."""
 

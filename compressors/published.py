@@ -1,4 +1,4 @@
-"""Published methods that no text of parts says: a setting names their parts, or is computed with.
+"""DeepReduce, which no text of parts says: its settings name their parts.
 
 All others are equations in the rows of ``compressors.catalogue``.
 """
@@ -12,34 +12,17 @@ from compressors.coders.zipped import Deflate
 from compressors.grammar import shown
 from compressors.parts import PositionCode, Quantizer, SymbolCode
 from compressors.quantize.curvefit import FitDExp, FitPoly
-from compressors.quantize.dither import Dither, qsgd
+from compressors.quantize.dither import qsgd
 from compressors.quantize.floats import Float32
-from compressors.settings import check_one_of, check_share
-from compressors.sparsify.threshold import Identity, Nonzero
+from compressors.settings import check_share
+from compressors.sparsify.threshold import Nonzero
 from compressors.sparsify.topk import TopK
 from compressors.whole.feedback import ErrorFeedback
-from compressors.whole.lift import Flat, PerTensor
+from compressors.whole.lift import PerTensor
 from compressors.whole.pipeline import Pipeline
-from compressors.whole.raw import Raw
 
 _INDEX = (None, "bloom_naive", "bloom_p0", "bloom_p1", "bloom_p2", "rle", "huffman")
 _VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")
-
-
-def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
-    """Gradient dropping of all but a fraction ``p`` (Aji & Heafield 2017, Algorithm 1).
-
-        gradient_dropping(p) = ef(per_tensor(topk(p) | float32 | golomb))
-
-    ``scope`` is ``tensor`` for a threshold per tensor (local) or ``model`` for one over all
-    (global): ``flat`` in the place of ``per_tensor``. p = 1 means dense: ``raw``. Raises
-    ``ValueError`` for p outside (0, 1] or another scope.
-    """
-    check_one_of("gradient_dropping: scope", scope, ("tensor", "model"))
-    sparse = Pipeline(TopK(p), Float32())
-    if p == 1:
-        return Raw()
-    return ErrorFeedback(PerTensor(sparse) if scope == "tensor" else Flat(sparse))
 
 
 def deepreduce(
@@ -92,23 +75,3 @@ def deepreduce(
     symbols: SymbolCode = Deflate() if value == "deflate" else Fixed()
     sparse, quantizer = Nonzero() if p == 1 else TopK(p), quantizers.get(value, Float32())
     return ErrorFeedback(PerTensor(Pipeline(sparse, quantizer, positions[index], symbols)))
-
-
-def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:
-    """FedPAQ (Reisizadeh et al. 2020, Algorithm 1 and Example 1): QSGD of the whole update.
-
-        fedpaq(levels) = flat(dither(levels))
-
-    One norm for the update; with ``scope`` ``tensor`` one per tensor,
-    ``per_tensor(dither(levels))``. Its periodic averaging is ``temporal`` and its partial
-    participation ``cohort``. Unbiased, no memory. Raises ``ValueError`` for another scope, and
-    unless levels is 1 to 65535.
-
-    Example:
-        >>> from compressors import text
-        >>> text(fedpaq(7)), text(fedpaq(7, "tensor"))
-        ('flat(dither(7))', 'per_tensor(dither(7))')
-    """
-    check_one_of("fedpaq: scope", scope, ("model", "tensor"))
-    codec = Pipeline(Identity(), Dither(levels))
-    return Flat(codec) if scope == "model" else PerTensor(codec)

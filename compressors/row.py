@@ -6,6 +6,8 @@ from importlib import import_module
 from inspect import Parameter, Signature, get_annotations, isclass, isfunction
 from typing import Any, Literal, NamedTuple, get_args
 
+from compressors.grammar import shown
+
 Kind = Literal[
     "sparsifier", "quantizer", "positions", "symbols", "coder", "codec", "compressor", "method"
 ]
@@ -24,7 +26,8 @@ class Composition:
 
     ``sbc(p) = ef(one_sided(p) | mean | golomb); p = 1: raw``: a name and its settings, of which
     some have defaults; a method in whose text their names stand for their values; and,
-    where another method stands for one number of a setting, that number and the method.
+    where another method stands for one value of a setting, that value and the method. A setting for
+    which such a value is a text takes no other text than these and its default.
 
     Example:
         >>> Composition("half(p, bits=2) = topk(p) | steps(bits); p = 1: steps(bits)")(0.5)
@@ -54,12 +57,21 @@ class Composition:
         bound = self.__signature__.bind(*positional, **named)
         bound.apply_defaults()
         text, *others = self.equation.partition(") = ")[2].split("; ")
+        texts: dict[str, list[str]] = {}
         for other in others:
             case, _, instead = other.partition(": ")
-            name, _, number = case.partition(" = ")
-            value = bound.arguments[name]
-            if not isinstance(value, bool) and value == _literal(number):
+            name, _, literal = case.partition(" = ")
+            value, special = bound.arguments[name], _literal(literal)
+            if isinstance(special, str):
+                default = self.__signature__.parameters[name].default
+                texts.setdefault(name, [default]).append(special)
+            if not isinstance(value, bool) and value == special:
                 text = instead
+        for name, allowed in texts.items():
+            if bound.arguments[name] not in allowed:
+                method = self.equation.partition("(")[0]
+                value = shown(bound.arguments[name])
+                raise ValueError(f"{method}: {name} is {value}: give one of {', '.join(allowed)}")
         return Written(text, bound.arguments)
 
 
