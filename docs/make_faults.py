@@ -44,7 +44,7 @@ TOLD = [
     ("Flower worker killed", "a worker of Flower's simulation dies: the run ends, and the same"
      " command goes on", "flower", "`tests/fedsim/engines/test_flower_engine.py`"),
     ("kill -9", "`kill -9` of a run and of sweeps", "local",
-     "`tests/fedsim/runs/test_resume.py`, `test_kill.py`, `test_kill_buffers.py`"),
+     "`tests/fedsim/runs/test_resume.py`, `test_kill_buffers.py`"),
     ("reply changed", "any record of a reply is replaced, doubled, reordered, cut or missing: the"
      " round ends, the client is named or its payload is used, the next round has all",
      "local, five strategies", "`pytest -m proof tests/strategies/test_hostile_replies.py`"),

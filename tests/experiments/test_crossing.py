@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.common import inference
 from fedsim import RunConfig
 from tests.support.experiments import experiment
-from tests.support.likelihood import optimal
 
 rows, stages, law, run = (experiment("crossing", p) for p in ("rows", "stages", "law", "run"))
 RESULTS = Path(run.__file__).parent / "results"
@@ -200,27 +198,6 @@ def test_the_pages_numbers_are_those_of_the_runs() -> None:
     for name, frame in made.items():
         kept = pd.read_csv(RESULTS / f"{name}.csv")
         pd.testing.assert_frame_equal(kept, frame, rtol=1e-3, check_dtype=False)
-
-
-@pytest.fixture(scope="module")
-def compared() -> Any:
-    return run.compared(*run.read(RESULTS))
-
-
-@pytest.mark.parametrize("slope", [True, False])
-@pytest.mark.parametrize("of", ["all", "equal bits", "smaller budgets"])
-def test_the_pages_mixed_models_are_at_their_optimum(
-    compared: Any, of: str, slope: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By values of the likelihood around it; one that is stopped before it is refused."""
-    terms = law.terms(compared[of], slope)
-    found = inference.fit(*terms, restricted=False)
-    assert found.slope <= inference.SLOPE
-    assert optimal(*terms, found.ratios.to_numpy(), False)
-    assert not optimal(*terms, found.ratios.to_numpy() * 1.05, False)
-    monkeypatch.setattr(inference, "STEPS", 1)
-    with pytest.raises(inference.NotConverged):
-        inference.fit(*terms, restricted=False)
 
 
 def test_lengths_of_another_scale_are_not_read(tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, ttest_1samp
 
-from experiments.common import inference
 from fedsim import UsageError
 from tests.support.experiments import experiment
-from tests.support.likelihood import optimal
 from tests.support.markdown import ROOT
 
 rows, stages, analysis, run = (
@@ -376,31 +374,6 @@ def test_committed_runs_are_what_the_plan_asks_for(task: str) -> None:
     dense = 2 * free["bits_up"] / free["rounds"] * rows.TASKS[task].iterations
     spent = (finals["bits_up"] + finals["bits_down"]) / (finals["budget"] * dense)
     assert spent[finals["budget"] < 1].max() <= 1.03
-
-
-@pytest.fixture(scope="module")
-def committed() -> pd.DataFrame:
-    every = pd.concat([pd.read_csv(RESULTS / task / "finals.csv") for task in RANKED_TASKS])
-    return analysis.scored(every.reset_index(drop=True))
-
-
-FITS = [("", False), ("", True), *((task, False) for task in RANKED_TASKS)]
-"""The mixed models whose numbers the page has: a task that is left out, for other places or not."""
-
-
-@pytest.mark.parametrize(("without", "elsewhere"), FITS)
-def test_the_pages_mixed_models_are_at_their_optimum(
-    committed: pd.DataFrame, without: str, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By values of the likelihood around it; one that is stopped before it is refused."""
-    terms = analysis.terms(committed[committed["task"] != without], elsewhere)
-    found = inference.fit(*terms)
-    assert found.slope <= inference.SLOPE
-    assert optimal(*terms, found.ratios.to_numpy(), True)
-    assert not optimal(*terms, found.ratios.to_numpy() * 1.05, True)
-    monkeypatch.setattr(inference, "STEPS", 1)
-    with pytest.raises(inference.NotConverged):
-        inference.fit(*terms)
 
 
 @pytest.mark.skipif(len(COMMITTED) < 1, reason="no runs are committed yet")
