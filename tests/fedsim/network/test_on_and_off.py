@@ -5,16 +5,19 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fedsim import RunConfig, run
 from fedsim.ground.errors import RunFailed
 from fedsim.network.availability import Availability, OnOff, Presence, parse_availability
 from fedsim.network.rates import ROUNDED, Rate
+from tests.support.threes import give_links, last, table, threes
 
 ON, OFF = 60.0, 20.0
 SHARE = ON / (ON + OFF)
@@ -197,3 +200,25 @@ def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
     plain = [made.at(0.0, number, 0, 10)[1] for number in range(1, 1001)]
     counts = np.bincount([client for who in plain for client in who], minlength=10)
     assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()
+
+
+def test_a_round_may_be_of_late_updates_alone(
+    make_task: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round ends at its limit, 5 s, and client 1 is due at 7 s. Client 0 has left at 2 s:
+    nobody is free, and the second round ends with client 1's update, which alone moves the model.
+
+    Half-way to 16, and then half-way from 0 to 32: 8 + 16. Rounds of one iteration, 1 s long, and
+    120 bits at 120 bit/s down.
+    """
+    give_links(monkeypatch, up=[60, 20])
+    file = tmp_path / "there.csv"
+    file.write_text("client,seconds,available\n0,0,1\n0,2,0\n0,500,0\n1,0,1\n")
+    settings = {"network": "down=120bit, compute=1s", "availability": str(file), "iterations": 2}
+    more = {"deadline": "5s", "late": "count", "min_replies": 1, "temporal": 1}
+    task = make_task(**threes([16.0, 32.0]))
+    run(RunConfig.of(task=task.name, method="raw", **settings, **more), tmp_path / "run")
+    made = table(tmp_path / "run")
+    assert made["sim_end_seconds"].tolist() == [5, 7]
+    assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]
+    assert last(tmp_path / "run") == [24] * 3
