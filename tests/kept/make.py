@@ -94,6 +94,8 @@ SEARCH = (
 _PAGES = ("report.html", "search.png")
 _READ = {"late": {"config.toml", "rounds.parquet"}}
 """Of these folders no test reads more, and the rest is removed when all are made."""
+_LAST = ("late-stopped", "feedback-stopped")
+"""Of these the last checkpoint is kept alone; ``stopped`` has the one before it, too."""
 
 
 def typed(*arguments: str) -> None:
@@ -142,3 +144,6 @@ if __name__ == "__main__":
                 shutil.rmtree(path)
             elif path.name not in files:
                 path.unlink()
+    for name in _LAST:
+        for path in sorted(Path(place, name).glob("checkpoint-*"))[:-1]:
+            shutil.rmtree(path)

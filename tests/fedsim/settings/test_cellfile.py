@@ -1,6 +1,5 @@
 """Lists of cells as TOML: there and back, and what is refused."""
 
-import doctest
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -202,11 +201,6 @@ def test_the_example_of_the_page() -> None:
     cells = from_values(tomllib.loads(block.text), "docs/sweeps.md")
     assert [(c.name, c.config.temporal) for c in cells] == [("dense", 1), ("sbc", 10), ("votes", 1)]
     assert {cell.config.iterations for cell in cells} == {200}
-
-
-def test_doctests() -> None:
-    result = doctest.testmod(cellfile)
-    assert result.attempted and not result.failed
 
 
 def test_a_name_with_a_version_keeps_it() -> None:

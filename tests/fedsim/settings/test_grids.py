@@ -1,13 +1,11 @@
 """Grids: which cells, by which names, in which order, and as TOML."""
 
-import doctest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
-from fedsim.settings import grids
 from fedsim.settings.grids import flat_grid, sweep_from_flat, sweep_from_toml, sweep_to_toml
 
 SBC = RunConfig(method="sbc", gradient=0.1)
@@ -134,11 +132,6 @@ def test_texts_with_a_place_for_the_fraction() -> None:
     assert [c.name for c in cells] == ["n1-p1-s0", "n10-p0.5-s0", "n10-p0.1-s0"]
     assert cells[1].config.plan.method.text == "flat(topk(0.5) | float32 | golomb)"
     assert cells[0].config.plan.method.text == "raw"
-
-
-def test_doctests() -> None:
-    found = doctest.testmod(grids)
-    assert found.attempted and not found.failed
 
 
 CONFIGS = {

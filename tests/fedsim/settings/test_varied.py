@@ -1,6 +1,5 @@
 """Sweeps over any setting: how values are read, which cells there are, and their references."""
 
-import doctest
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,6 @@ def names(**given: Any) -> list[str]:
     if "method" in given.get("vary", {}):
         del grid["method"]
     return [cell.name for cell in SweepConfig.of(**grid).cells()]
-
-
-def test_doctests() -> None:
-    found = doctest.testmod(variations)
-    assert found.attempted and not found.failed
 
 
 def test_values_are_split_outside_of_parentheses_and_quotes() -> None:
