@@ -26,11 +26,6 @@ FIGURES = {
 
 
 @pytest.fixture(scope="module")
-def module() -> Any:
-    return experiment("gradient-dropping")
-
-
-@pytest.fixture(scope="module")
 def rows() -> Any:
     return experiment("gradient-dropping", "rows")
 

@@ -1,59 +1,28 @@
-"""Asynchronous runs from settings to folder: who comes when, how old, and from messages alone."""
+"""Asynchronous runs: what they equal, ratios, and clients that fail or are refused."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import torch
-from torch import Tensor
 
-from compressors import UpdateError, decompress
-from fedsim import RunConfig, run
+from compressors import UpdateError
+from fedsim import run
 from fedsim.engines import local
-from fedsim.federation.trainer import make_optimizer
 from fedsim.ground.errors import RunFailed
-from fedsim.network.spec import Links, NetworkSpec
 from strategies import Asynchronous
-from strategies.channel.parts import ModelParts
-from tests.support import replaying
-from tests.support.asyncruns import ASYNC, asynchronous
+from tests.support.asyncruns import asynchronous
 from tests.support.runs import clients, model, rounds, small
+from tests.support.threes import give_links
 
 
-@pytest.fixture(scope="module", params=ASYNC)
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A run of each kind with its messages: its name, settings and folder."""
-    config, out = asynchronous(request.param, keep_payloads=True), tmp_path_factory.mktemp("run")
-    run(config, out)
-    return request.param, config, out
-
-
-Clocked = Callable[[list[float]], None]
-
-
-@pytest.fixture
-def computing(monkeypatch: pytest.MonkeyPatch) -> Clocked:
-    """Gives each client seconds per local iteration of its own."""
-    plain = NetworkSpec.links
-
-    def with_times(seconds: list[float]) -> None:
-        def links(self: NetworkSpec, *given: Any, **named: Any) -> Links:
-            made = plain(self, *given, **named)
-            made.compute[:] = seconds
-            return made
-
-        monkeypatch.setattr(NetworkSpec, "links", links)
-
-    return with_times
-
-
-def test_the_ratio_goes_by_what_clients_did(computing: Clocked, tmp_path: Path) -> None:
+def test_the_ratio_goes_by_what_clients_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three iterations, two a message. Updates of two come at 4 (client 0), 6.5 (1) and 8 s (0);
     then of one at 10 s (0), of two at 11 s (2), asked for at 0 s, and of one at 12 s (0).
     """
-    computing([2.0, 3.25, 5.5])
+    give_links(monkeypatch, compute=[2.0, 3.25, 5.5])
     settings = {"strategy": "fedbuff", "clients": 3, "temporal": 2, "method": "sbc(0.1)"}
     summary = run(small(network="compute=1s", iterations=3, **settings), tmp_path).summary
     assert clients(tmp_path)["sim_end_seconds"].tolist() == [4, 6.5, 8, 10, 11, 12]
@@ -84,32 +53,6 @@ def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
     run(small(strategy="sharded", **alone, **network), tmp_path / "sharded")
     assert model(tmp_path / "sharded") == model(tmp_path / "gradients")
     assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
-
-
-def message(out: Path, row: Any, place: str = "") -> bytes:
-    folder = out / "payloads" / f"round-{row.message:05d}"
-    (file,) = folder.glob(f"client-{row.client:03d}{place}-up.bin")
-    return file.read_bytes()
-
-
-def sharded(config: RunConfig, out: Path) -> dict[str, Tensor]:
-    """Every part's steps, in the order of their numbers; of updates that are under way, too."""
-    start = replaying.initial(config)
-    shards, method = ModelParts(start, config.plan.clients), config.plan.method.compressor
-    parts = []
-    for place in range(shards.count):
-        part = {n: torch.nn.Parameter(x.clone()) for n, x in shards.cut(start, place).items()}
-        optimizer = make_optimizer(config, part.values())
-        files = out.glob(f"payloads/*/*-shard-{place:02d}-step-*-up.bin")
-        steps = sorted(files, key=lambda file: file.name.split("-step-")[1])
-        assert [int(f.name.split("-")[5]) for f in steps] == list(range(1, len(steps) + 1))
-        for file in steps:
-            gradient = decompress(method, file.read_bytes(), part)
-            for name, x in part.items():
-                x.grad = gradient[name]
-            optimizer.step()
-        parts.append({n: x.detach() for n, x in part.items()})
-    return shards.join(parts)
 
 
 def test_a_client_that_fails_is_counted_and_asked_again(

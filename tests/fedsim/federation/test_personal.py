@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from compressors import State
 from fedsim import RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
@@ -38,14 +37,6 @@ def accuracy(config: RunConfig, weights: Mapping[str, Tensor], samples: Any = No
     )
     with torch.no_grad():
         return float((model(x).argmax(1) == y).float().mean())
-
-
-def heads(memories: Memories) -> dict[int, State]:
-    """Each client's own layers at the end, by client."""
-    return {
-        client: {name: state[f"rule/{name}"] for name in HEAD}
-        for client, state in memories.rounds[-1].items()
-    }
 
 
 def test_fedbabu_s_head_is_never_trained_and_scored_after_fine_tuning(

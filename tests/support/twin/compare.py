@@ -24,7 +24,6 @@ from tests.support.twin.ledger import Result
 WEIGHTS, CLOCK = 1e-6, 1e-9
 # What docs/ say and fedsim does not do yet: the twin does as fedsim, until a name is taken out.
 KNOWN: tuple[str, ...] = ()
-LEFT_OUT = ("failure_reasons", "up_message_bits", "down_message_bits", "total_bits")
 
 
 def close(name: str, ours: Any, theirs: Any, largest: float) -> bool:
