@@ -189,16 +189,22 @@ def p_value(differences: list[float]) -> float:
     return float(2 * stdtr(count - 1, -abs(middle) / spread * sqrt(count)))
 
 
-def holm(values: list[float]) -> list[float]:
+def holm(values: list[float], tests: int = 0) -> list[float]:
     """P-values for so many tests at once, by Holm (1979), in the order given.
+
+    ``tests``: how many tests there are, if those of ``values`` were chosen from more by the data.
+    The others count as if none of them had a smaller p-value, which corrects at least as much as
+    Holm over all of them.
 
     Example:
         >>> [round(p, 9) for p in holm([0.04, 0.01, 0.03])]
         [0.06, 0.03, 0.06]
+        >>> [round(p, 9) for p in holm([0.04, 0.01, 0.03], tests=6)]
+        [0.16, 0.06, 0.15]
     """
     corrected, least = [nan] * len(values), 0.0
     ordered = sorted((p, at) for at, p in enumerate(values) if not isnan(p))
     for rank, (value, at) in enumerate(ordered):
-        least = max(least, min(1.0, value * (len(ordered) - rank)))
+        least = max(least, min(1.0, value * (max(tests, len(ordered)) - rank)))
         corrected[at] = least
     return corrected

@@ -134,7 +134,8 @@ def methods(
 def _interval(row: dict[str, Any], goal: Goal, out: Path) -> tuple[float, float]:
     """That of a trial's metric, where it is a share of samples; NaN where chance is not levels."""
     samples = (curves.ended(out / "cells" / row["cell"]) or {}).get("scored_samples")
-    if goal.target is not None or goal.name not in BINOMIAL or not samples:
+    is_share = goal.name in BINOMIAL and 0 <= row["metric"] <= 1  # one's own may be in percent
+    if goal.target is not None or not is_share or not samples:
         return nan, nan
     return wilson(row["metric"], samples)
 

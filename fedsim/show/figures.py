@@ -225,7 +225,8 @@ def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFr
     several = points[points["seeds"] > 1]
     finite = several.loc[np.isfinite(several["deviation"]), "deviation"]
     shared, freedom = finite.median() if len(finite) else 0.0, int((several["seeds"] - 1).sum())
-    lowest, highest = (0.0, 1.0) if name in units.FRACTIONS else (-inf, inf)
+    is_fraction = name in units.FRACTIONS and points["y"].between(0, 1).all()
+    lowest, highest = (0.0, 1.0) if is_fraction else (-inf, inf)
     ends = []
     for y, deviation, seeds in points[["y", "deviation", "seeds"]].itertuples(index=False):
         if seeds > 1:

@@ -1,6 +1,6 @@
 """The best setting with its interval, and what cannot be told from it."""
 
-from math import isfinite, isnan, sqrt
+from math import comb, isfinite, isnan, sqrt
 from statistics import median, stdev
 
 import pandas as pd
@@ -26,10 +26,11 @@ def headline(runs: pd.DataFrame) -> str:
     """The best cell with its interval of 95 %, and the cells that cannot be told from it.
 
     Of several seeds the interval is Student's, and a cell is separated from the best by a paired
-    t-test over the seeds that both have, at 5 %, corrected by Holm over all cells. Of one seed the
-    interval is Wilson's, of the test samples, where the metric is a share of them; two cells are
-    separated where the normal interval of the difference of two such shares leaves 0 out. That is
-    least: it holds none of training's own chance. Of equal cells the one of fewest bits is first.
+    t-test over the seeds that both have. Of one seed the interval is Wilson's, of the test samples,
+    where the metric is a share of them, and a cell is separated by the normal test of two such
+    shares. That is least: it holds none of training's own chance. Both are at 5 %, corrected by
+    Holm over all pairs of cells, because the same scores choose the best. Of equal cells the one of
+    fewest bits is first.
 
     Returns:
         One to three sentences. Empty without a finite metric, of several tasks, and where a cell
@@ -105,8 +106,13 @@ class CellSeeds:
 
 
 def samples_of(runs: pd.DataFrame) -> int | None:
-    """The fewest test samples of runs, where their metric is a share of them; else None."""
+    """The fewest test samples of runs, where their metric is a share of them; else None.
+
+    A user's own task may have another metric by such a name, in percent or below 0.
+    """
     if SAMPLES not in runs.columns or not {*runs["metric_name"].dropna()} <= BINOMIAL:
+        return None
+    if not runs["metric"].dropna().between(0, 1).all():
         return None
     counts = runs[SAMPLES].dropna()
     return int(counts.min()) if len(counts) and counts.min() > 0 else None
@@ -123,7 +129,8 @@ def _cells(runs: pd.DataFrame) -> list[CellSeeds]:
 def _untold(best: CellSeeds, others: list[CellSeeds]) -> list[CellSeeds]:
     """The cells that do not differ significantly from the best, or cannot be compared."""
     values = [_chance(best, other) for other in others]
-    return [other for other, p in zip(others, holm(values), strict=True) if isnan(p) or p > LEVEL]
+    corrected = holm(values, tests=comb(len(others) + 1, 2))  # the scores chose the best
+    return [other for other, p in zip(others, corrected, strict=True) if isnan(p) or p > LEVEL]
 
 
 def _chance(best: CellSeeds, other: CellSeeds) -> float:

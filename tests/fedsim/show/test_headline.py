@@ -65,6 +65,24 @@ def test_several_seeds_have_their_own_interval() -> None:
     assert clear.endswith("It is told from the other.")
 
 
+def test_the_correction_is_over_all_pairs_because_scores_choose_the_best() -> None:
+    """Of six cells two differ by 3.7 points of 600 samples: z = 2.636, p = 0.0084. Holm over the
+    five others would separate the last, as 0.0084 * 5 < 0.05; over all 15 pairs it does not."""
+    metrics = (0.955, 0.944, 0.943, 0.942, 0.941, 0.918)
+    cells = [cell(10, 0.1 / 2**k, x, scored_samples=600) for k, x in enumerate(metrics)]
+    assert "It and 5 others cannot be told apart" in headline(runs_of(cells))
+    assert headline(runs_of([cells[0], cells[-1]])).split(").")[-1].startswith(" It is told from")
+
+
+def test_a_metric_in_percent_has_no_interval_of_shares() -> None:
+    """A task of one's own may call percent an accuracy: the table and the front are drawn."""
+    percent = [cell(10, p, metric, scored_samples=600) for p, metric in ((0.1, 95.0), (0.01, 60.0))]
+    assert "accuracy 95.0000 (one seed)." in headline(runs_of(percent))
+    several = runs_of([*seeds(10, 0.1, 94.0, 95.0, 96.0), *seeds(10, 0.01, 59.0, 60.0, 61.0)])
+    low, high = ends(several)[95.0]
+    assert low < 95 < high
+
+
 def test_of_equal_cells_the_one_of_fewest_bits_leads() -> None:
     equal = [*seeds(1, 0.1, 0.9, 0.8, bits=90.0), *seeds(10, 0.1, 0.9, 0.8, bits=9.0)]
     assert headline(runs_of(equal)).startswith("Best of 2: n = 10, p = 0.1,")
