@@ -61,8 +61,10 @@ class DP(Algorithm):
         z_u = (z^-2 - (2 sigma_b)^-2)^(-1/2)
 
     Who sees all models learns whether a client's updates are in the sums as from one Gaussian
-    mechanism of ``mu = sqrt(T) / z`` after T rounds (``delta_of``). That is the worst case over
-    clients, one that is in every round: nothing is claimed for cohorts that are drawn.
+    mechanism of ``mu = sqrt(T) / z`` after T rounds (``delta_of``), with zeros in their place
+    otherwise (zero-out adjacency: the other clients of a round are the same). With another client
+    in its place, or other data of its own, it is ``mu = 2 sqrt(T) / z``. That is the worst case
+    over clients, one that is in every round: nothing is claimed for cohorts that are drawn.
 
     The noise follows from the run's seed. So a run can be made again, and whoever has the seed can
     take the noise away: epsilon is what the noise would promise, if it were secret.
