@@ -231,7 +231,8 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> R
         if bits.uint(16) != fingerprint(compressor, template):
             raise PayloadError(
                 f"the payload was not made by {short_text(compressor)} for these tensors "
-                f"({len(template)}, of {sum(x.numel() for x in template.values())} entries)"
+                f"({len(template)}, of {sum(x.numel() for x in template.values())} entries), whose "
+                "names, shapes and order count"
             )
         seed = bits.uint(32) if compressor.needs_seed else 0
         with bits.span("values"):

@@ -205,7 +205,7 @@ def _print_cells(table: "pd.DataFrame") -> None:
     if len(table) > 1:
         words += f" p-values are corrected for {len(table)} cells (Holm)."
     if table["seeds"].min() < FEW:
-        words += f" Fewer than {FEW} seeds: a difference may be missed."
+        words += f" Fewer than {FEW} seeds: a difference may be missed, and none can be claimed."
     if any(lost := (table["failed"].sum(), table["other_failed"].sum())):
         words += f" Failed runs count nowhere: {lost[0]} of A, {lost[1]} of B."
     if table["p_corrected"].isna().any():

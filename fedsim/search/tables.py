@@ -16,14 +16,14 @@ from fedsim.show.layout import text_table
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
     "trained on all training samples. Mean over fresh seeds ± half of the 95 % interval. Bits: "
-    "payloads of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
-    "rate."
+    "payloads of a client. tie: cannot be told from the first by its seeds, at 5 % for each by "
+    "itself. lr: the clients' rate."
 )
 METHODS_CAPTION = (
     "A method's best setting. In brackets: the 95 % interval of one seed's validation samples "
     "(Wilson), which leaves out training's own chance and that the best of several trials is "
     "lucky. Fresh seeds: its finals, mean ± half of the 95 % interval. tie: cannot be told from "
-    "the first by seeds or intervals. Failed: diverged or refused."
+    "the first by seeds or intervals, at 5 % for each by itself. Failed: diverged or refused."
 )
 
 

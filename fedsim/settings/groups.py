@@ -181,7 +181,10 @@ class Training:
         None, "samples per client and iteration; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
     lr: float | None = setting(
-        None, "learning rate of the clients; default: the task's", rule=ABOVE_ZERO, of_task=True
+        None,
+        "learning rate of the clients, of all parameter groups; default: the task's",
+        rule=ABOVE_ZERO,
+        of_task=True,
     )
     momentum: float | None = setting(
         None,

@@ -29,7 +29,8 @@ class DSGD(Algorithm):
 
     Source: Sattler et al. 2018 (Sparse Binary Compression), Algorithm 1, lines 18 and 19, whose
     mean is uniform; samples: McMahan et al. 2017 (FedAvg), Algorithm 1; nova: Wang et al. 2020
-    (Tackling the objective inconsistency problem), equations 6 and 7, for plain SGD.
+    (Tackling the objective inconsistency problem), equations 6 and 7, for plain SGD: with momentum
+    or a proximal term the paper's t_k are other numbers.
 
     Example:
         >>> DSGD().weighting
