@@ -102,16 +102,19 @@ def tied(first: Sequence[float], other: Sequence[float]) -> bool:
     return abs(difference.value) <= difference.half
 
 
-def repetitions(difference: float, deviation: float) -> int | None:
+def repetitions(difference: float, deviation: float, tests: int = 1) -> int | None:
     """The fewest pairs with which a paired t-test finds a difference in four cases of five.
 
     The power of n pairs is P(T > t). T has Student's noncentral distribution with n - 1 degrees of
     freedom and the noncentrality abs(difference) / deviation * sqrt(n); t is the two-sided critical
-    value at 5 % (Cohen 1988, chapter 2). The far tail is left out.
+    value at 5 % (Cohen 1988, chapter 2). The far tail is left out. Of several tests it is that at
+    5 % over their number, the first step of Holm's correction: more pairs than needed where other
+    tests find a difference, too.
 
     Args:
         difference: the mean difference that is to be found.
         deviation: the standard deviation of the paired differences, in the same unit.
+        tests: how many tests are corrected together.
 
     Returns:
         The number of pairs, 2 or more; None where no number up to 10,000 is enough, or where
@@ -120,6 +123,8 @@ def repetitions(difference: float, deviation: float) -> int | None:
     Example:
         >>> repetitions(0.5, 1.0), repetitions(-1.0, 1.0), repetitions(0.0, 1.0)
         (34, 10, None)
+        >>> repetitions(0.5, 1.0, tests=15)
+        62
     """
     if not (isfinite(difference) and isfinite(deviation) and difference and deviation > 0):
         return None
@@ -130,7 +135,7 @@ def repetitions(difference: float, deviation: float) -> int | None:
 
     def power(pairs: int) -> float:
         """The power of so many pairs."""
-        critical = float(stdtrit(pairs - 1, 0.975))
+        critical = float(stdtrit(pairs - 1, 1 - 0.025 / tests))
         return float(nct.sf(critical, pairs - 1, effect * sqrt(pairs)))
 
     if power(2) >= POWER:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil, isfinite, nan, sqrt
+from math import ceil, comb, isfinite, nan, sqrt
 from statistics import stdev
 from typing import Any, Literal
 
@@ -42,7 +42,8 @@ class Comparison:
             deviation (of the paired differences), p_value, p_corrected, nemenyi_p_value (of the
             difference of the mean ranks), equivalence_p_value and equivalence_p_corrected (two
             one-sided t-tests; NaN without a margin), better ("first", "other" or ""), equivalent,
-            blocks_needed (pandas' Int64; missing: more than 10,000 or not known).
+            blocks_needed (with the correction for all pairs; pandas' Int64; missing: more than
+            10,000 or not known).
         values: a row per block (index: task and seed), a column per method.
         reference: the label that differences are to.
         metric_name: what the metric is called.
@@ -204,7 +205,7 @@ def _pair(
     values: pd.DataFrame, ranks: pd.Series, first: str, other: str, margin: float | None, test: Test
 ) -> dict[str, Any]:
     differences = (values[first] - values[other]).tolist()
-    interval = mean(differences)
+    interval, tests = mean(differences), comb(values.shape[1], 2)
     deviation = stdev(differences) if all(map(isfinite, differences)) else nan
     effect = max(abs(interval.value), margin or 0.0)
     return {
@@ -220,7 +221,7 @@ def _pair(
         "equivalence_p_corrected": nan,
         "better": "",
         "equivalent": False,
-        "blocks_needed": repetitions(effect, deviation) if isfinite(effect) else None,
+        "blocks_needed": repetitions(effect, deviation, tests) if isfinite(effect) else None,
     }
 
 

@@ -52,11 +52,11 @@ def headline(runs: pd.DataFrame) -> str:
     if untold:
         one = f"It and {untold[0].called(symbol, named)} cannot be told apart"
         more = f"It and {len(untold)} others cannot be told apart"
-        parts.append(f"{one if len(untold) == 1 else more}{_seeds_told(best, untold)}.")
+        parts.append(f"{one if len(untold) == 1 else more}{_seeds_told(best, untold, len(cells))}.")
     else:
         parts.append(
             f"It is told from {'the other' if len(others) == 1 else 'all others'}"
-            f"{_seeds_told(best, others) if best.count < 2 else ''}."
+            f"{_seeds_told(best, others, len(cells)) if best.count < 2 else ''}."
         )
     return " ".join(parts)
 
@@ -148,8 +148,8 @@ def _chance(best: CellSeeds, other: CellSeeds) -> float:
     return float(2 * ndtr(-abs(best.middle - other.middle) / spread))
 
 
-def _seeds_told(best: CellSeeds, others: list[CellSeeds]) -> str:
-    """How many seeds would tell a difference of 1 point, or 1 % of the best."""
+def _seeds_told(best: CellSeeds, others: list[CellSeeds], count: int) -> str:
+    """How many seeds would tell a difference of 1 point, or 1 % of the best, of so many cells."""
     differences_of = [
         differences for other in others if len(differences := best.differences(other)) > 1
     ]
@@ -157,7 +157,8 @@ def _seeds_told(best: CellSeeds, others: list[CellSeeds]) -> str:
         return f": one seed says nothing of training's own chance, use --seeds {_FEW}"
     point = best.metric_name in units.FRACTIONS
     half_width = 0.01 if point else 0.01 * abs(best.middle)
-    needed = repetitions(half_width, median(stdev(differences) for differences in differences_of))
+    deviation = median(stdev(differences) for differences in differences_of)
+    needed = repetitions(half_width, deviation, comb(count, 2))
     if needed is None:
         return ""
     what = "1 point" if point else f"{units.digits(half_width)} (1 %)"

@@ -119,6 +119,9 @@ def test_one_sentence_answers() -> None:
     untold = answer({"a": A, "b": less(0.02, 0.05)})
     assert untold.startswith("a cannot be told from b: about 61 seeds")
     assert repetitions(0.02, 0.05 * sqrt(6 / 5)) == 61
+    three = answer({"a": A, "b": less(0.02, 0.05), "c": less(0.2, -0.02)})
+    needed = repetitions(0.02, 0.05 * sqrt(6 / 5), tests=3)
+    assert needed == 82 and f"a cannot be told from b: about {needed} seeds" in three
 
 
 def test_a_lower_metric_is_better_where_it_is() -> None:
