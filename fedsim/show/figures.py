@@ -57,8 +57,8 @@ _BUDGET = (
     "bits and no other is better."
 )
 _POINTS = (
-    "A mark per cell, with its 95 % interval as a bar: Student's t over its seeds, by the larger "
-    "of its deviation and the cells' median one; of one seed Wilson's, of the test samples of an "
+    "A mark per cell, with its 95 % interval as a bar: Student's t over its seeds, or that of "
+    "the cells' median deviation where that is longer; of one seed Wilson's, of the test samples of an "
     "accuracy. The line joins those that no other beats in both bits and metric."
 )
 _FEWER = "hollow: fewer seeds"
@@ -214,8 +214,8 @@ def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFr
     """The points with `low` and `high`, the ends of each cell's interval of 95 %; NaN where nothing
     is known of chance.
 
-    Of several seeds it is Student's, with the degrees of freedom of all cells, by the larger of
-    the cell's own deviation and the median of all.
+    Of several seeds it is the longer of two: Student's by the cell's own seeds, and that by the
+    median deviation of all cells with all of their degrees of freedom.
 
     Args:
         points: what `pareto_points` gave.
@@ -230,7 +230,8 @@ def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFr
     ends = []
     for y, deviation, seeds in points[["y", "deviation", "seeds"]].itertuples(index=False):
         if seeds > 1:
-            half = half_of(max(shared, deviation), seeds, freedom)
+            own = half_of(deviation, seeds, int(seeds) - 1)
+            half = max(half_of(shared, seeds, freedom), own)
             ends.append((max(y - half, lowest), min(y + half, highest)))
         else:
             ends.append((nan, nan) if samples is None else wilson(y, samples))

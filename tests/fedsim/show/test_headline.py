@@ -136,13 +136,14 @@ def test_the_width_of_seeds_is_by_their_median_deviation() -> None:
 
 def test_the_front_has_intervals() -> None:
     """Deviations 0.01 and 0.03, median 0.02, four degrees of freedom: t = 2.7764. The first cell
-    has the half width of the median, the other that of its own, which ends at 1."""
+    has the half width of the median, the other that of its own two degrees, t = 4.3027, as the
+    headline has it; it ends at 1."""
     runs = runs_of(
         [*seeds(10, 0.1, 0.69, 0.70, 0.71, bits=10.0), *seeds(10, 0.01, 0.94, 0.97, 1.0, bits=1.0)]
     )
     half = 2.7764 * 0.02 / sqrt(3)
     assert ends(runs)[0.7] == pytest.approx((0.7 - half, 0.7 + half), abs=1e-4)
-    assert ends(runs)[0.97] == pytest.approx((0.97 - 1.5 * half, 1), abs=1e-4)
+    assert ends(runs)[0.97] == pytest.approx((0.97 - 4.3027 * 0.03 / sqrt(3), 1), abs=1e-4)
     single = runs[runs["seed"] == 0].assign(scored_samples=600)
     assert ends(single)[0.69] == pytest.approx(wilson(0.69, 600))
 
