@@ -58,8 +58,8 @@ _BUDGET = (
 )
 _POINTS = (
     "A mark per cell, with its 95 % interval as a bar: Student's t over its seeds, or that of "
-    "the cells' median deviation where that is longer; of one seed Wilson's, of the test samples of an "
-    "accuracy. The line joins those that no other beats in both bits and metric."
+    "the cells' median deviation where that is longer; of one seed Wilson's, of the test samples "
+    "of an accuracy. The line joins those that no other beats in both bits and metric."
 )
 _FEWER = "hollow: fewer seeds"
 _PALER = " Paler ones send fewer entries."
