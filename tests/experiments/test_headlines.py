@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import ttest_1samp
 
 from experiments.common.inference import holm
-from fedsim.results.compare import holm as holm_of
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.strategies import algorithm_of
 from tests.support.experiments import experiment
