@@ -1,5 +1,8 @@
 """Compiles what is compiled on first use before any test starts: once, not once a process.
 
+The process that hands out tests imports no torch, unless it compiles. No garbage collection looks
+at modules and tests: they stay to the end, and each such look takes a third of a second.
+
 Byte code is kept as well, even where the environment says otherwise: each worker, and each process
 that a test starts, would compile modules again, and pytest rewrite their assertions again.
 
@@ -17,25 +20,38 @@ repeated once when it fails, and the summary names it. ``make test-slow`` gives 
 files; files that share a program go to one process, and begin first.
 """
 
+import atexit
+import gc
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported
 
 import pytest
-import torch
 from xdist.scheduler import LoadScopeScheduling
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+ROOT = Path(__file__).parents[1]
+DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+"""A Linux with a GPU that torch can use has one of these files."""
 
-from compressors import ROWS, compress, decompress, parse
+
+def _has_gpu() -> bool:
+    if sys.platform == "linux" and not any(map(os.path.exists, DEVICES)):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+if not _has_gpu():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 SHARED = {
     "test_on_ray": "ray",
@@ -75,21 +91,53 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WholeFiles(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay: no garbage collection looks at them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        atexit.register(gc.unfreeze)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    # Autograd counts its devices once, and a process that counted one cannot fork and train. Fake
-    # tensors on a GPU that is not there make it count that GPU, unless it has counted before.
-    torch.ones(1, requires_grad=True).sum().backward()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.fsync = lambda handle: None
     _ray_apart(config)
-    if hasattr(config, "workerinput"):  # the process that hands out tests has done it
+    worker = hasattr(config, "workerinput")
+    if not worker:  # the process that hands out tests, or the only one
+        _compile_once()
+    if not worker and config.getoption("dist") != "no":
+        return  # it runs no test
+    import torch
+
+    # Autograd counts its devices once, and a process that counted one cannot fork and train. Fake
+    # tensors on a GPU that is not there make it count that GPU, unless it has counted before.
+    torch.ones(1, requires_grad=True).sum().backward()
+
+
+def _compile_once() -> None:
+    """Compiles what each row needs, unless that was done since a source of it was written."""
+    newest = max(file.stat().st_mtime_ns for file in (ROOT / "compressors").rglob("*.py"))
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    state = f"{sys.version} {version('numba')} {newest} {folder}"
+    note = ROOT / "compressors" / "__pycache__" / "compiled"
+    if note.exists() and note.read_text(encoding="utf-8") == state:
         return
+    import torch
+
+    from compressors import ROWS, compress, decompress, parse
+
     update = {"w": torch.linspace(-1, 1, 6000).reshape(60, 100), "b": torch.ones(3)}
     for row in ROWS:
         compressor = parse(row.example)
         packet, _ = compress(compressor, update)
         decompress(compressor, packet.payload, update)
+    note.write_text(state, encoding="utf-8")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -139,6 +139,7 @@ class Warm:
         for file in {mutant.file for mutant, *_ in self.works}:  # some wait for a first use
             importlib.import_module(file.removesuffix(".py").replace("/", "."))
         live: dict[Place, list[FunctionType]] = defaultdict(list)
+        gc.unfreeze()  # tests/conftest.py froze what was collected
         gc.collect()
         for found in gc.get_objects():
             if type(found) is FunctionType and found.__code__.co_filename.startswith(str(ROOT)):
