@@ -8,6 +8,7 @@ import pytest
 
 import compressors as c
 from compressors import parse
+from tests.support.looping import looped
 
 REFUSED = """
 topk(0.1) | float32 | bloom(0) => bloom: eps is 0
@@ -219,8 +220,9 @@ then(cnat, 3) => then: second is
 TABLE = [line.rsplit(" => ", 1) for line in REFUSED.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("method", "words"), TABLE, ids=[row[0] for row in TABLE])
-def test_a_setting_is_named_with_its_value(method: str, words: str) -> None:
+@looped("row", TABLE)
+def test_a_setting_is_named_with_its_value(row: list[str]) -> None:
+    method, words = row
     with pytest.raises(ValueError) as error:
         parse(method)
     said = str(error.value).removeprefix(f"method {method!r}: ")

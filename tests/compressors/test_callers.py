@@ -17,6 +17,7 @@ from compressors.base import derive
 from compressors.grammar import fingerprint
 from compressors.message import Upload, compress_all
 from tests.support.generators import METHODS, same_bits, whole_numbers
+from tests.support.looping import looped
 
 Way = Callable[[dict[str, Tensor]], Mapping[str, Tensor]]
 
@@ -227,8 +228,8 @@ KINDS: dict[str, dict[type, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
+@looped("kind", KINDS)
 def test_only_the_value_of_a_setting_counts(method: str, kind: str) -> None:
     right = parse(method)
     made = other(right, KINDS[kind])

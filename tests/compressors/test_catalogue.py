@@ -18,6 +18,7 @@ from compressors.parsing import as_compressor
 from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
 from compressors.row import Composition
 from compressors.whole.tied import Tied
+from tests.support.looping import looped
 from tests.support.traits import parts
 
 CONTRACTS = {
@@ -159,7 +160,7 @@ def test_an_example_is_a_compressor_in_which_the_row_takes_part(row: compressors
         assert f"{row.name}(" in row.example
 
 
-@pytest.mark.parametrize("thing", sorted(implementations(), key=lambda thing: thing.__name__))
+@looped("thing", sorted(implementations(), key=lambda thing: thing.__name__))
 def test_settings_are_frozen_values(thing: type) -> None:
     assert dataclasses.is_dataclass(thing)
     assert thing.__dataclass_params__.frozen

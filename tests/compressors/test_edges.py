@@ -9,6 +9,7 @@ from torch import Tensor
 
 from compressors import ALL, ROWS, Row, UpdateError, compress, parse, text
 from tests.support.generators import DEVICES, METHODS, decoded, moved, same_bits, whole_numbers
+from tests.support.looping import looped
 from tests.support.traits import frame_bits, keeps_single_entries, only_plain, pipelines, scales_up
 
 TINY = 2.0**-149  # the smallest denormal
@@ -82,7 +83,7 @@ def test_empty_tensors_take_no_bits(method: str) -> None:
 
 
 @sparse_methods
-@pytest.mark.parametrize("edge", ["zeros", "minus zeros", "one zero entry", "scalar zero"])
+@looped("edge", ["zeros", "minus zeros", "one zero entry", "scalar zero"])
 def test_zeros_send_nothing(method: str, edge: str) -> None:
     """Two bits say so: not the nominal k, and gamma(0 + 1); the rest of the byte is padding."""
     packet, _ = compress(parse(method), {"w": EDGES[edge]})
@@ -101,7 +102,7 @@ def test_a_quantizer_of_no_values_writes_nothing(row: Row) -> None:
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if keeps_single_entries(m)])
-@pytest.mark.parametrize("edge", ["one entry", "scalar"])
+@looped("edge", ["one entry", "scalar"])
 def test_a_single_entry_is_exact(method: str, edge: str) -> None:
     """k is at least one, and the mean of one value is that value."""
     packet, _ = compress(parse(method), {"w": EDGES[edge]})
@@ -151,7 +152,7 @@ def test_what_is_not_finite_is_refused_by_name(method: str, device: str) -> None
 
 
 @every_method
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+@looped("dtype", [torch.float64, torch.float16, torch.int64])
 def test_other_dtypes_are_refused_by_name(method: str, dtype: torch.dtype) -> None:
     with pytest.raises(UpdateError, match=f"tensor 'fc.bias' is {dtype}: updates are float32"):
         compress(parse(method), {"ok": torch.ones(3), "fc.bias": torch.ones(3, dtype=dtype)})

@@ -16,6 +16,7 @@ from tests.support.generators import (
     to_bits,
     whole_numbers,
 )
+from tests.support.looping import looped
 
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -51,7 +52,7 @@ def test_cut_at_every_length(method: str) -> None:
 
 
 @every_method
-@pytest.mark.parametrize("tail", [b"\0", b"\1", b"\xff" * 9], ids=["zero", "one", "many"])
+@looped("tail", [b"\0", b"\1", b"\xff" * 9])
 def test_trailing_data(method: str, tail: bytes) -> None:
     payload, template = message(method)
     with pytest.raises(PayloadError):

@@ -15,6 +15,7 @@ from compressors.coders.golomb import (
     rice_parameter,
 )
 from fedsim.measure.theory.positions import golomb_bits
+from tests.support.looping import looped
 from tests.support.positions import round_trip
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
@@ -126,8 +127,8 @@ def test_any_indices_at_any_bit(indices: set[int], room: int, p: float | None, b
     check(sorted(indices), max(indices, default=0) + room, p, before)
 
 
-@pytest.mark.parametrize("run", [*range(29, 36), *range(61, 68), *range(125, 132), 1000])
 @pytest.mark.parametrize("offset", [0, 1, 31, 32, 33, 63])
+@looped("run", [*range(29, 36), *range(61, 68), *range(125, 132), 1000])
 def test_runs_of_ones_across_words(run: int, offset: int) -> None:
     """Quotients around 32, 64 and 128 at every place in a word; b = 0, then b = 3."""
     check([run, run + 1, 2 * run + 2], 3 * run + 9, 0.9, "1" * offset)

@@ -24,6 +24,7 @@ from compressors import (
     text,
 )
 from tests.support.generators import from_bits
+from tests.support.looping import looped
 from tests.support.positions import round_trip
 
 TEXTS = """raw32; fixed; delta16; bitmap; rle; auto; elias_gamma; elias_delta; elias_omega; golomb;
@@ -53,7 +54,7 @@ DENSE = (Bitmap(), Golomb(0.03, "exact"))  # their length grows with n
 
 
 @every_code
-@pytest.mark.parametrize("edge", EDGES)
+@looped("edge", EDGES)
 def test_edges(code, edge: str) -> None:
     indices, n = EDGES[edge]
     for before in ("", "1", "0" * 63, "1" * 64):
@@ -62,7 +63,7 @@ def test_edges(code, edge: str) -> None:
 
 
 @every_code
-@pytest.mark.parametrize("edge", FAR)
+@looped("edge", FAR)
 def test_far_apart(code, edge: str) -> None:
     if code not in DENSE:
         round_trip(code, *FAR[edge])
