@@ -20,7 +20,7 @@ from compressors.grammar import OF_SENDER, short_text
 from compressors.settings import check_compressor, check_flags, check_number, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import InParts
+from compressors.whole.lift import InParts, innermost
 from compressors.whole.memory import added, check_sums, nest, recall, unnest
 
 
@@ -254,10 +254,11 @@ def leaves_out(compressor: Compressor) -> bool:
         >>> [leaves_out(method) for method in (Raw(), parse("sbc(0.01)"), parse("cnat"))]
         [False, False, True]
     """
-    if isinstance(compressor, InParts):
-        return any(leaves_out(inner) for inner in compressor.by_key.values())
-    decays = isinstance(compressor, ErrorFeedback) and compressor.decay != 1
-    return (decays or _kind(compressor) != "residual") and bound(compressor, _MANY).omega != 0
+    return any(
+        (_kind(one) != "residual" or (isinstance(one, ErrorFeedback) and one.decay != 1))
+        and bound(one, _MANY).omega != 0
+        for one in innermost(compressor)
+    )
 
 
 def take_back(

@@ -76,10 +76,7 @@ class Fragments(InParts):
 
     def init(self, template: Tensors) -> State:
         """The turn of fragment 0, and each fragment's memory under its number."""
-        state = {NEXT_FRAGMENT: torch.tensor(0, device="cpu")}
-        for i, (inner, part) in enumerate(self.parts(template)):
-            state |= nest(f"{i}", inner.init(part))
-        return state
+        return {NEXT_FRAGMENT: torch.tensor(0, device="cpu")} | super().init(template)
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         """See ``Compressor.write``; ``UpdateError`` for a turn outside of 0 to ``count`` - 1."""

@@ -22,7 +22,7 @@ from compressors.grammar import short_text, text
 from compressors.quantize.compose import Shrink, Then
 from compressors.quantize.dither import Dither, TernGrad
 from compressors.quantize.grid import MinMax
-from compressors.whole.lift import Flat, InParts, PerTensor
+from compressors.whole.lift import Flat, InParts, PerTensor, innermost
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Transform
 
@@ -141,11 +141,7 @@ def _swapped(thing: Any, cures: dict[Any, Any]) -> Any:
 
 def _codecs(thing: Any) -> Iterator[Any]:
     """The codecs of one tensor inside a compressor."""
-    if isinstance(thing, PerTensor | Flat):
-        yield thing.codec
-    if isinstance(thing, InParts):
-        for part in thing.by_key.values():
-            yield from _codecs(part)
+    return (one.codec for one in innermost(thing) if isinstance(one, PerTensor | Flat))
 
 
 def _sized(thing: Any, template: Tensors) -> Iterator[tuple[Any, str, int]]:

@@ -1,9 +1,10 @@
 """From a codec of one tensor to a compressor of a whole update, and rules between compressors."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -136,6 +137,22 @@ class InParts:
         """Each part's compressor with its tensors, in the order of ``by_key``."""
         raise NotImplementedError
 
+    def init(self, template: Tensors) -> State:
+        """Each part's memory, under its key."""
+        state: State = {}
+        for i, (compressor, part) in enumerate(self.parts(template)):
+            state |= nest(f"{i}", compressor.init(part))
+        return state
+
+
+def innermost(method: Any) -> Iterator[Any]:
+    """The compressors of a method's parts, and of theirs; a method without parts itself."""
+    if isinstance(method, InParts):
+        for part in method.by_key.values():
+            yield from innermost(part)
+    else:
+        yield method
+
 
 @dataclass(frozen=True)
 class ByName(InParts):
@@ -179,13 +196,6 @@ class ByName(InParts):
     @property
     def needs_seed(self) -> bool:
         return any(compressor.needs_seed for _, compressor in self.rules)
-
-    def init(self, template: Tensors) -> State:
-        """Each rule's memory, under the rule's ordinal."""
-        state: State = {}
-        for i, (compressor, part) in enumerate(self.parts(template)):
-            state |= nest(f"{i}", compressor.init(part))
-        return state
 
     def write(self, update: Tensors, state: State, out: BitWriter, seed: int) -> tuple[Sent, State]:
         sent: Sent = {}

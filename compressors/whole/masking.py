@@ -3,7 +3,6 @@
 The sender's optimizer has the momentum (``fedsim.federation.client``); a method says where.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from compressors.base import Sent
@@ -11,7 +10,7 @@ from compressors.sparsify.threshold import Identity
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.fragments import Fragments
 from compressors.whole.keepers import parts_of
-from compressors.whole.lift import ByName, Flat, InParts, PerTensor
+from compressors.whole.lift import ByName, Flat, PerTensor, innermost
 from compressors.whole.lowrank import LowRank
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.projections import Projections
@@ -56,7 +55,7 @@ def masking(method: Any) -> str:
         >>> masking(parse("by_name('size<9', raw, '*', sbc(0.1))"))
         'all'
     """
-    rules = [*_rules(method)]
+    rules = [*innermost(method)]
     if not any(map(_masks, rules)):
         return NONE
     return ALL if all(_masks(rule) or sends_all(rule) for rule in rules) else SOME
@@ -82,14 +81,6 @@ def sends_all(method: Any) -> bool:
     if isinstance(codec, Transform):
         return codec.mixes
     return isinstance(codec, Raw | LowRank | ThreeLC | Projections)
-
-
-def _rules(method: Any) -> Iterator[Any]:
-    if isinstance(method, InParts):
-        for part in method.by_key.values():
-            yield from _rules(part)
-    else:
-        yield method
 
 
 def _masks(rule: Any) -> bool:
