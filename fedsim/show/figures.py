@@ -230,8 +230,8 @@ def intervals(points: pd.DataFrame, samples: int | None, name: str) -> pd.DataFr
     ends = []
     for y, deviation, seeds in points[["y", "deviation", "seeds"]].itertuples(index=False):
         if seeds > 1:
-            own = half_of(deviation, seeds, int(seeds) - 1)
-            half = max(half_of(shared, seeds, freedom), own)
+            by_seeds = half_of(deviation, seeds, int(seeds) - 1)
+            half = max(half_of(shared, seeds, freedom), by_seeds)
             ends.append((max(y - half, lowest), min(y + half, highest)))
         else:
             ends.append((nan, nan) if samples is None else wilson(y, samples))
