@@ -255,7 +255,8 @@ def _from_outside(method: Any) -> bool:
 
 def decompress(compressor: Compressor, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``; ``receive`` returns its bits as well."""
-    return dict(receive(compressor, payload, template).update)
+    update = read_message(compressor, payload, template).update
+    return update.tensors if isinstance(update, Decoded) else dict(update)
 
 
 def explain(compressor: Compressor, payload: bytes, template: Tensors) -> dict[Span, int]:
