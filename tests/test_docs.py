@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 from fedsim.commands.cli import parser
 from tests.support.commands import Typed, no_page
 from tests.support.forked import Forks
+from tests.support.looping import looped
 from tests.support.markdown import PAGES, ROOT, Block, blocks, links
 from tests.support.realdata import folder_with
 
@@ -256,7 +257,7 @@ def test_readme_in_order(tmp_path: Path) -> None:
     assert list(tmp_path.glob("fedsim-results/*search*/best.toml"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@looped("page", PAGES)
 def test_pages_write_the_command_in_one_form(page: Path) -> None:
     """As the activated environment has it; README and the first steps name the other form once."""
     if page.name == "CHANGELOG.md":
@@ -315,7 +316,7 @@ def test_python(block: Block, folder: Path, forks: Forks) -> None:
     assert done.returncode == 0, done.output
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=[b.page for b in PYTHON])
+@looped("block", PYTHON)
 def test_tables_are_printed_whole(block: Block) -> None:
     """pandas leaves out the middle columns of a frame that is wider than the terminal."""
     assert not re.search(r"print\(\w+\.(runs|rounds|layers)\b", block.text)
@@ -327,7 +328,7 @@ def ours() -> list[Path]:
     return [page for folder in folders for page in folder.glob("**/*.md")]
 
 
-@pytest.mark.parametrize("page", sorted({*PAGES, *ours()}), ids=lambda p: p.name)
+@looped("page", sorted({*PAGES, *ours()}))
 def test_links(page: Path) -> None:
     missing = [link for link in links(page) if not (page.parent / link).exists()]
     assert not missing

@@ -17,6 +17,7 @@ from compressors.segments.layout import inputs_of, layout_of
 from compressors.whole.pipeline import ROUND
 from tests.support.examples import asked_of
 from tests.support.generators import runs, whole_numbers
+from tests.support.looping import looped
 from tests.support.onepass import (
     KINDS,
     TEXTS,
@@ -39,7 +40,7 @@ def test_small_updates(text: str, updates: list[dict[str, torch.Tensor]]) -> Non
 
 
 @every_text
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 def test_values_of_every_kind(text: str, kind: str) -> None:
     """Three messages of a sender; sizes around what a sample and a block take."""
     rng = np.random.default_rng(KINDS.index(kind))
