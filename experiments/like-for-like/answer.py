@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm, ttest_1samp
 
+from experiments.common.inference import holm
 from experiments.common.prose import bullets, listed, quoted, wrap
-from fedsim.results.compare import holm
 
 from . import analysis
 from .masking import FOLDER
@@ -155,10 +155,12 @@ def choice(verdict: pd.DataFrame, scores: pd.DataFrame) -> str:
     top, others = verdict.index[0], verdict.index[1:]
     pairs = len(verdict) * (len(verdict) - 1) // 2
     rest = verdict.loc[others]
-    planned_p = holm((2 * norm.sf(rest["effect"] / rest["error"])).tolist(), pairs)
+    planned_p = 2 * norm.sf(rest["effect"] / rest["error"])
     mean = scores.pivot_table("logit", "place", "method")
     less = mean[others].sub(mean[top], axis=0)
-    places_p = holm(ttest_1samp(less, 0, nan_policy="omit").pvalue.tolist(), pairs)
+    places_p = ttest_1samp(less, 0, nan_policy="omit").pvalue
+    more = np.ones(pairs - len(others))  # the other pairs, of which none has a smaller p
+    planned_p, places_p = (holm(np.append(p, more))[: len(others)] for p in (planned_p, places_p))
     told = [
         listed(name for name, p in zip(others, chances, strict=True) if p <= analysis.LEVEL)
         for chances in (planned_p, places_p)

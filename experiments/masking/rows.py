@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from experiments.masking.rescaled import DELAYS, FRACTIONS, name_of
 from fedsim import Cell, Clients, Evaluation, Keep, Machine, RunConfig, Training
+
+from .rescaled import DELAYS, FRACTIONS, name_of
 
 MOMENTA = (0.5, 0.9, 0.95)
 """beta; with ``DELAYS`` (n) and ``FRACTIONS`` (p) 48 places of a task."""
