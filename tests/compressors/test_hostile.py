@@ -41,6 +41,7 @@ def message(method: str) -> tuple[bytes, dict[str, torch.Tensor]]:
     return compress(parse(method), update, memory)[0].payload, update
 
 
+@pytest.mark.slow
 @every_method
 def test_cut_at_every_length(method: str) -> None:
     payload, template = message(method)

@@ -68,6 +68,7 @@ def _arrays(things: Any, seen: set[int]) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_no_cache_grows_with_updates(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates of many sizes leave less than one of them behind, in each cache."""

@@ -155,6 +155,7 @@ def errors(method: str, x: Tensor, draws: int) -> tuple[np.ndarray, np.ndarray]:
     return ((decoded - whole) ** 2).sum(1) / (whole**2).sum(), decoded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BOUNDED)
 def test_the_error_stays_within_the_bound(method: str) -> None:
     known = bound(parse(method), D)

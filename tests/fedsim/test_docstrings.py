@@ -29,7 +29,11 @@ def room(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-@pytest.mark.parametrize("folder", sorted({*map(room, NAMES)}))
+ROOMS = sorted({*map(room, NAMES)})
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ROOMS if name.startswith("fedsim.")]
+
+
+@pytest.mark.parametrize("folder", [*(x for x in ROOMS if not x.startswith("fedsim.")), *SLOW])
 def test_examples(folder: str) -> None:
     names = [name for name in NAMES if room(name) == folder]
     assert [name for name in names if run(name).failed] == []

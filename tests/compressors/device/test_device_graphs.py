@@ -48,7 +48,9 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    "text", [TEXTS[0], *(pytest.param(text, marks=pytest.mark.slow) for text in TEXTS[1:])]
+)
 def test_repeated_messages_are_those_of_the_host(text: str, records: list[Recording]) -> None:
     """Four messages: made, recorded, and two by repeats, of other values, seeds and counts."""
     updates = [update(i) for i in range(4)]
@@ -60,6 +62,7 @@ def test_repeated_messages_are_those_of_the_host(text: str, records: list[Record
     assert all(equal_bits(x, again[name]) for name, x in first.items())
 
 
+@pytest.mark.slow
 def test_a_repeat_changes_no_message_before_it(records: list[Recording]) -> None:
     text, made = "sbc(0.2)", []
     state = None

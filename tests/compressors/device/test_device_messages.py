@@ -128,6 +128,7 @@ def same_memory(a: State | None, b: State | None) -> bool:
     return list(a) == list(b) and all(equal_bits(a[key], b[key]) for key in a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TOGETHER)
 def test_messages_of_several_clients_are_those_of_each(text: str) -> None:
     same_together(text, 2)

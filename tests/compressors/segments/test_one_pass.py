@@ -65,6 +65,7 @@ def test_large_tensors(text: str) -> None:
     both_ways(text, [drawn(rng, [1_200_000, 3, 400_000], kind) for kind in ("normal", "few")])
 
 
+@pytest.mark.slow
 @every_text
 def test_hostile_payloads_are_refused_in_the_same_words(text: str) -> None:
     rng = np.random.default_rng(3)

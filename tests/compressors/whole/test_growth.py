@@ -168,6 +168,7 @@ def most_left(method: Any, d: int) -> float:
     return max(10.0, lost**0.5 / (1 - lost**0.5)) if known.holds and lost < 1 else 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", AROUND)
 def test_no_memory_of_the_catalogue_grows_unexplained(method: str) -> None:
     """After 300 equal and 300 drawn updates: below theory's limit, or its row says so."""

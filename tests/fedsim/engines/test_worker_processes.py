@@ -231,6 +231,7 @@ def refuse(
     monkeypatch.setattr(processes, "mmap", SimpleNamespace(mmap=map_))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", EVERY)
 def test_memory_that_is_refused_for_messages_is_told(
     place: tuple[bool, str],
@@ -277,6 +278,7 @@ def test_a_disk_full_of_clients_memory_fails_one_client_and_no_process(
         assert len(multiprocessing.active_children()) == 2
 
 
+@pytest.mark.slow
 def test_a_client_may_start_processes_and_may_leave(make_task: Any) -> None:
     here = os.getpid()
 

@@ -126,6 +126,7 @@ def bounded() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "make"), ODD, ids=[f"{n}-{m.__name__}" for n, m in ODD])
 def test_each_command_refuses_it_in_one_line(
     name: str,

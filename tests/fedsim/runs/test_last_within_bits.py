@@ -78,6 +78,7 @@ def budgets(bits: np.ndarray) -> list[float]:
     return [float((bits[jump] + bits[jump + 1]) / 2), float(math.ceil(bits[3]))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARYING)
 def test_the_last_round_within_the_bits_is_scored(name: str, make_task: Any) -> None:
     config = config_of(make_task, VARYING[name])

@@ -69,6 +69,7 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
         assert seen[cell.name][-1]["round"] == cell.config.plan.rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("free", "wanted"), [(2**40, 2), (2**20, 1)])
 def test_as_many_jobs_as_free_memory_has_room_for(
     free: int, wanted: int, tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

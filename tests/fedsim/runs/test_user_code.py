@@ -62,6 +62,7 @@ def failing(make_task: Any, error: BaseException) -> tuple[str, list[bool]]:
     return make_task(loss=loss).name, switch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOW, ids=str)
 @pytest.mark.parametrize("said", ENDS)
 def test_a_client_s_end_is_its_failure(

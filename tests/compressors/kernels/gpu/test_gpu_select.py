@@ -120,12 +120,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kernels, name, value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("sides", cases({"1": 1, "2": 2}, quick=["2"]))
 def test_a_sample_that_misleads_changes_nothing(sides: int) -> None:
     agree([*MISLEADING.values()], 0.1, sides)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_one_entry_and_every_entry_of_a_sampled_segment() -> None:
     for sides, parts in ((1, [normal(66)] * 2 + [large_at(SEEN)]), (2, [np.abs(normal(66))] * 3)):
