@@ -82,6 +82,7 @@ WAYS: dict[str, tuple[Way, Way]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_where_memory_and_update_lie_changes_nothing(method: str) -> None:
     """A product of matrices may round by the alignment of its factors."""
@@ -109,6 +110,7 @@ MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_no_mode_of_torch_changes_a_message(method: str) -> None:
     compressor = parse(method)

@@ -34,6 +34,7 @@ def update() -> dict[str, torch.Tensor]:
     return {"w": zeros / 64, "b": whole_numbers(37, 2) / 64, "z": torch.zeros(11)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_no_byte_depends_on_flushing(method: str) -> None:
     """Three messages of a sender, the memory of each the next one's."""

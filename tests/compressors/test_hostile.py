@@ -60,6 +60,7 @@ def test_trailing_data(method: str, tail: bytes) -> None:
         decoded(method, payload + tail, template)
 
 
+@pytest.mark.slow
 @every_method
 def test_flipped_bits(method: str) -> None:
     """Every bit of version and fingerprint, every third behind: ``test_fuzz`` flips more."""

@@ -43,6 +43,7 @@ def test_equal_updates_arrive_whole_and_every_message_is_a_part() -> None:
     assert [8 * len(p.payload) for p in packets] == [24 + 48 + 32 * k for k in (10, 10, 10, 11)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 5])
 def test_the_bound_is_that_of_a_client_drawn_by_chance(d: int) -> None:
     """Of the last one of four alone, two of five entries are sent: 1 + 2 * 4 * 2 / 5."""

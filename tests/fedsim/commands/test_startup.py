@@ -58,6 +58,7 @@ def test_help_imports_nothing_that_a_run_needs(command: str) -> None:
     start((*HEAVY, *FIGURES, *DATA, "rich", "tomllib"), *command.split(), "--help")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["tasks", "methods", "coders", "strategies", "experiments", "columns"]
 )

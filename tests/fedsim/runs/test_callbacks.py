@@ -166,6 +166,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_a_run_in_memory_is_the_run_of_a_folder(settings: dict[str, Any], tmp_path: Path) -> None:
     config = small(**settings)
