@@ -32,18 +32,24 @@ def trees(package: str) -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
+FIELDS = {
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.arg: "arg",
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.keyword: "arg",
+}
+"""Where a node has the name that it uses or defines."""
+
+
 def identifiers(tree: ast.AST) -> Iterator[str]:
     """Every use of a name: of variables, attributes, parameters, keywords, functions, classes."""
     for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
-                yield name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name
-            case ast.ClassDef(name=name):
-                yield name
-            case ast.keyword(arg=str(name)):
-                yield name
+        field = FIELDS.get(type(node))
+        if field and (name := getattr(node, field)):
+            yield name
 
 
 def is_refused(name: str) -> bool:

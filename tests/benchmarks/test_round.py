@@ -41,6 +41,7 @@ def test_a_loop_that_trains_otherwise_is_refused(bench, tiny, tmp_path, monkeypa
         bench.disagreement(tiny, tmp_path)
 
 
+@pytest.mark.slow
 def test_result_is_printed_and_written(bench, result, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bench, "measure", lambda settings: result)
     bench.main(["--rounds", "1", "--json", str(tmp_path / "round.json")])

@@ -36,6 +36,7 @@ def test_every_row_comes_back_from_its_bytes(deepreduce: Any) -> None:
         message(row.method, normal(3000))
 
 
+@pytest.mark.slow
 def test_the_rows_are_the_figures(deepreduce: Any) -> None:
     rows = deepreduce.ROWS
     six = [r for r in rows.values() if 6 in r.figures and r.policy]

@@ -93,6 +93,7 @@ def test_a_repeat_waits_once_and_a_sum_in_doubt_twice_more(
     assert len(records) == 1
 
 
+@pytest.mark.slow
 def test_an_update_that_is_wrong_spoils_no_repeat(records: list[Recording]) -> None:
     fine = {"w": torch.tensor([1.0, -2.0, 3.0])}
     for i in range(5):

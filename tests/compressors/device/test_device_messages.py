@@ -54,6 +54,7 @@ def test_messages_are_those_of_the_host(text: str) -> None:
     same_as_host(text, [update(1)], seed=9)
 
 
+@pytest.mark.slow
 def test_the_memory_goes_on() -> None:
     same_as_host("sbc(0.05)", [update(1), update(2)])
 
@@ -140,6 +141,7 @@ def test_messages_of_several_clients_by_more_methods(text: str) -> None:
     same_together(text, 3)
 
 
+@pytest.mark.slow
 def test_a_client_whose_update_is_wrong_fails_alone() -> None:
     fine = {"w": torch.tensor([1.0, -2.0, 3.0])}
     wrong = {"w": torch.tensor([1.0, torch.nan, 3.0])}
@@ -165,6 +167,7 @@ def test_a_message_waits_once_for_any_number_of_tensors(
     assert packet.payload == compress(parse(text), many)[0].payload
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["one_sided(1) | mean | golomb", "topk(1) | l1_sign | golomb"])
 def test_means_that_the_order_of_a_sum_could_change(
     text: str, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def test_edge_servers_do_not_average_buffers(make_task: Any, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_numbers(tmp_path: Path) -> None:
     config = small(**SPARSE)
     run(config, tmp_path / "local", progress=False)

@@ -44,6 +44,7 @@ def test_it_is_the_run_with_a_raw_downlink(settings: dict[str, Any], tmp_path: P
     assert list((tmp_path / "relay").glob("payloads/*/*-down-relay.bin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     cases(

@@ -121,6 +121,7 @@ def test_forks_of_a_daemonic_process_are_not_tried(monkeypatch: pytest.MonkeyPat
     assert not forks_train()
 
 
+@pytest.mark.slow
 def test_lost_cells_do_not_stop_the_rest(
     tiny: RunConfig,
     tmp_path: Path,

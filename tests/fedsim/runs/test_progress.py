@@ -59,6 +59,7 @@ def test_kernels_that_are_compiled_are_told_once(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_last_round_with_fewer_iterations_is_told(typed: Typed) -> None:
     run = ("run", "--method", "raw", "--temporal", "7", "--iterations", "20")
     told = "the last round has 6 of 7 iterations: --iterations 21 makes it whole\n"

@@ -96,6 +96,7 @@ def test_a_damaged_journal_is_not_called_a_full_disk(tmp_path: Path) -> None:
         raise damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["50%20a", "acc?", "{date}", "a#b", "é \udcff"])
 def test_a_study_lies_in_the_folder_of_any_name(tmp_path: Path, name: str) -> None:
     """In a URL these mean something else: the study of another folder, or a file beside it."""

@@ -72,6 +72,7 @@ def test_a_block_that_a_method_lacks_is_left_out(three: list[Path]) -> None:
     assert (len(blocks.values), blocks.left_out, blocks.failed) == (5, 1, 1)
 
 
+@pytest.mark.slow
 def test_budgets_are_averaged_in_a_block(three: list[Path]) -> None:
     """Parts of a run are no repetitions: two budgets make no more blocks."""
     one, other = (blocks_of(by_folder(*three), [bits]) for bits in ("20kbit", "2Mbit"))

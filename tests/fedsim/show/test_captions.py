@@ -46,6 +46,7 @@ def test_a_folder_without_messages_is_told_of_none() -> None:
     assert framing_told(runs_of(cells)[["up_wire_bits"]]) == ""
 
 
+@pytest.mark.slow
 def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     """The terminal's, the page's, a paper's and the best run's, of a run that was trained."""
     flags = ["--method", "sbc(0.01)", "--iterations", "4", "--temporal", "2"]

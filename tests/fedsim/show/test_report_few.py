@@ -50,6 +50,7 @@ def test_the_front_needs_two_points(tmp_path: Path) -> None:
     assert -0.05 < low < high < 1.05
 
 
+@pytest.mark.slow
 def test_runs_of_which_no_update_was_used_have_a_table_and_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

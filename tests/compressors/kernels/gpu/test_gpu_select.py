@@ -63,6 +63,7 @@ def test_the_largest_of_either_sign(name: str) -> None:
     agree(INPUTS[name], 0.3, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INPUTS)
 def test_the_largest_above_zero_and_the_smallest_below(name: str) -> None:
     agree(INPUTS[name], 0.3, 2)
