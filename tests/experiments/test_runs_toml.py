@@ -14,6 +14,8 @@ from tests.support.commands import Typed
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
+pytestmark = pytest.mark.slow
+
 HOME = ROOT / "experiments"
 IN_PYTHON = "gradient-dropping"
 """The tasks of its figures are its own, so that no TOML can name them."""

@@ -121,6 +121,7 @@ def test_a_cell_without_two_seeds_in_common_is_left_out(
     assert "─ 10 0.1 2 " in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_equal_differences_say_nothing_of_chance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_equal_differences_say_nothing_of_chance(
     )
 
 
+@pytest.mark.slow
 def test_infinite_scores_and_no_bits_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "raw" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_failed_seeds_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = lot(tmp_path / "a", SBC, [0.91, 0.92, 0.93, 0.92, 0.91])
     other = lot(tmp_path / "b", TOPK, [0.95, 0.97, 0.96])

@@ -108,6 +108,7 @@ def late(make_task: Any) -> tuple[fedsim.RunConfig, int]:
     return config.but(stop_at_bits=float((bits[before - 1] + bits[before]) / 2)), before
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_scores_it_as_well(
     late: tuple[fedsim.RunConfig, int], tmp_path: Path
 ) -> None:

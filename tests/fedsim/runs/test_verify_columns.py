@@ -23,6 +23,8 @@ from tests.fedsim.runs.test_verify_run import LATE, change, reseal
 from tests.support.asyncruns import NETWORK
 from tests.support.runs import small
 
+pytestmark = pytest.mark.slow
+
 RUNS: dict[str, dict[str, Any]] = {
     "late": LATE | {"late": "count", "evaluate_clients": 0.2},
     "fedbuff": {"strategy": "fedbuff", "buffer_size": 3, "network": NETWORK, "deadline": "10s"},

@@ -186,6 +186,7 @@ def opened() -> Iterator[list[str]]:
     _LISTENS[0] = False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "flag"),
     [
@@ -240,6 +241,7 @@ def test_a_digest_of_a_file_elsewhere_is_not_made(alone: Path) -> None:
     assert "which is no file beside it" in first_failure(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make"),
     [

@@ -25,6 +25,8 @@ from tests.support.asyncruns import NETWORK
 from tests.support.normeddigits import build
 from tests.support.runs import small
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["build"]  # the import makes a task known
 
 CARRIED = {"task": "digits_bn", "downlink": "sbc(0.1)"}
