@@ -203,7 +203,6 @@ def test_its_readme_names_it() -> None:
         assert f"sweep --config experiments/{name}/results" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed) -> None:

@@ -89,9 +89,7 @@ def altered(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.assign(**{column: kept})
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "late")) for name in RUNS]
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_each_column_is_compared(name: str, again: Again) -> None:
     whole, made = again(name)
     assert [*rerun_differences(RecordedRun(whole), made, Shares())] == []
@@ -110,7 +108,6 @@ def test_each_column_is_compared(name: str, again: Again) -> None:
             assert any(wanted in line for line in said) or (said and column == "round"), column
 
 
-@pytest.mark.slow
 def test_the_runs_have_every_column(again: Again) -> None:
     found = {
         f"{table}.{column}"
@@ -121,9 +118,7 @@ def test_the_runs_have_every_column(again: Again) -> None:
     assert found >= MADE
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "late")) for name in RUNS]
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_each_number_of_a_summary_is_compared(name: str, again: Again) -> None:
     whole, made = again(name)
     cell = RecordedRun(whole).summary

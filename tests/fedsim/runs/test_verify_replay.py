@@ -108,9 +108,7 @@ USED_ALONE = {
 """How the remark on such a run begins, if its folder has no replies."""
 
 
-@pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-)
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_a_kept_run_is_replayed_and_a_flipped_byte_is_named(name: str, tmp_path: Path) -> None:
     folder = kept(tmp_path / "run", **(QUICK | SLOW)[name])
     rounds = len(pd.read_parquet(folder / "rounds.parquet"))
