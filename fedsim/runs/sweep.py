@@ -66,7 +66,10 @@ def run_cells(
 
     Args:
         cells: what to run.
-        out, jobs, ray_address, progress: as of ``sweep``.
+        out: as of ``sweep``.
+        jobs: as of ``sweep``.
+        ray_address: as of ``sweep``.
+        progress: as of ``sweep``.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
         only: the part of the cells that this process runs, as ``part_of`` has it; the summaries are
             of these. The tables hold all that have ended.

@@ -69,7 +69,8 @@ def terminal_table(
         rows: of C texts each; a line break within a text stays.
         keys: how many columns identify the rows; every table has them.
         gap: blanks between columns.
-        title, caption: lines above and below.
+        title: the line above.
+        caption: the line below.
 
     Returns:
         The title, the tables and the caption, as rich prints them below each other.

@@ -47,7 +47,9 @@ def latex(
     """A LaTeX tabular with the rules of the package booktabs; with a caption, in a float.
 
     Args:
-        names, cells, numeric: as for `markdown`.
+        names: as for `markdown`.
+        cells: as for `markdown`.
+        numeric: as for `markdown`.
         bold: the places of bold cells: row and column.
         caption: a text.
         key: what `\\ref` names.

@@ -30,7 +30,8 @@ class ResultsView(Results):
         """The best cell of every method where a client may spend so many bits.
 
         Args:
-            up_bits, budget_of: as for `fedsim.best`.
+            up_bits: as for `fedsim.best`.
+            budget_of: as for `fedsim.best`.
 
         Raises:
             UsageError: as `fedsim.best`.
@@ -71,7 +72,11 @@ class ResultsView(Results):
 
         Args:
             labels: of methods, as the column `label` of `runs` has them; none: all of them.
-            reference, margin, test, budgets, budget_of: as for `fedsim.compare_methods`.
+            reference: as for `fedsim.compare_methods`.
+            margin: as for `fedsim.compare_methods`.
+            test: as for `fedsim.compare_methods`.
+            budgets: as for `fedsim.compare_methods`.
+            budget_of: as for `fedsim.compare_methods`.
 
         Returns:
             What `fedsim.compare_methods` returns, which compares folders.

@@ -204,7 +204,12 @@ def from_datasets(
             of a folder without splits.
         transform: the input as the row has it (of several columns a dict) -> an image, an array or
             numbers, or a tuple or dict of these, as a tokenizer makes it; None: it is one.
-        inputs, label, groups, augment, lazy, fields: as for `from_torch`.
+        inputs: as for `from_torch`.
+        label: as for `from_torch`.
+        groups: as for `from_torch`.
+        augment: as for `from_torch`.
+        lazy: as for `from_torch`.
+        fields: as for `from_torch`.
 
     Example:
         >>> from_datasets("flowers", lambda: nn.Linear(4, 3), name="flowers").iterations
@@ -302,7 +307,11 @@ def from_frame(
         name: of the task, as a results folder has it.
         test: the fraction of the rows that is held out, the same rows in every run; or another
             frame with the same columns, in any order.
-        label, inputs, groups, standardize, fields: as for `from_csv`.
+        label: as for `from_csv`.
+        inputs: as for `from_csv`.
+        groups: as for `from_csv`.
+        standardize: as for `from_csv`.
+        fields: as for `from_csv`.
 
     Example:
         >>> import pandas as pd

@@ -75,7 +75,11 @@ def from_hub(
         load: further arguments of `datasets.load_dataset`, such as `{"revision": "..."}`.
         transform: the input as the row has it (of several columns a dict) -> an image, an array or
             numbers, or a tuple or dict of these; None: it is one.
-        inputs, label, groups, augment, lazy: as for `from_torch`.
+        inputs: as for `from_torch`.
+        label: as for `from_torch`.
+        groups: as for `from_torch`.
+        augment: as for `from_torch`.
+        lazy: as for `from_torch`.
         fields: as for `from_torch`; `clients` is the number of the partitioner's partitions.
 
     Raises:

@@ -34,8 +34,10 @@ class LeNet5(nn.Module):
             the Caffe example has none there.
         caffe_init: weights of Caffe's `xavier` filler: uniform in +-sqrt(3 / fan_in), biases zero
             (PyTorch's function of that name averages fan_in and fan_out).
-        channels, padding: of the convolutions.
-        hidden, classes: units of the linear layers.
+        channels: of the convolutions.
+        padding: of the convolutions.
+        hidden: units of the linear layer before the last.
+        classes: units of the last linear layer.
 
     Source: BVLC/caffe, examples/mnist/lenet_train_test.prototxt, which supplement C of Sattler et
     al. 2018 (Sparse Binary Compression) names as its model.

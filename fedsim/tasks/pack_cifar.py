@@ -22,8 +22,10 @@ def pack(
 
     Args:
         path: ``cifar10.npz`` in the folder that ``--data`` names.
-        train_x, test_x: uint8 images (N, 32, 32, 3), red, green, blue.
-        train_y, test_y: integer classes 0 to 9, (N,).
+        train_x: uint8 images (N, 32, 32, 3), red, green, blue.
+        test_x: as `train_x`, held out.
+        train_y: integer classes 0 to 9, (N,).
+        test_y: classes of `test_x`.
         source: which copy of the data this is, in words; every result carries it.
     """
     arrays: dict[str, NDArray[Any]] = {

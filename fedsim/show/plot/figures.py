@@ -79,7 +79,9 @@ def pareto(
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
         budget_of: "up": upstream; "total": both ways.
-        ax, figsize, style: as for `curves`.
+        ax: as for `curves`.
+        figsize: as for `curves`.
+        style: as for `curves`.
 
     Raises:
         UsageError: no run is done; unknown `bits`; `runs` is not such a frame.
@@ -110,7 +112,9 @@ def budget(
         name: what to call the metric; default: the runs' own name of it.
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
         budget_of: "up": upstream; "total": both ways.
-        ax, figsize, style: as for `curves`.
+        ax: as for `curves`.
+        figsize: as for `curves`.
+        style: as for `curves`.
 
     Raises:
         UsageError: unknown `bits`; nothing to draw; `rounds` is not such a frame.
@@ -140,6 +144,8 @@ def over_bandwidths(
         times: what `fedsim.show.times.times_over_bandwidths` gave.
         rounds: `results.rounds`, for the names of task and metric.
         target: the metric.
-        ax, figsize, style: as for `curves`.
+        ax: as for `curves`.
+        figsize: as for `curves`.
+        style: as for `curves`.
     """
     return drawn(figures.bandwidths_chart(times, rounds, target), ax, figsize, style)

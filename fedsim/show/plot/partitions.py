@@ -31,7 +31,9 @@ def partition(
     Args:
         held: (clients, labels) numbers of samples, what `ClientData.held()` gave. Its `attrs` may
             have a `title`.
-        ax, figsize, style: as for `curves`.
+        ax: as for `curves`.
+        figsize: as for `curves`.
+        style: as for `curves`.
 
     Raises:
         UsageError: `held` has no clients or no labels, or numbers below 0; an unknown `style`.

@@ -25,7 +25,9 @@ def critical_difference(
 
     Args:
         comparison: what `fedsim.compare_methods` gave.
-        ax, figsize, style: as for `curves`.
+        ax: as for `curves`.
+        figsize: as for `curves`.
+        style: as for `curves`.
 
     Returns:
         The axes.

@@ -159,8 +159,9 @@ def data(
     Args:
         task: the name that messages begin with.
         what: which data these are, in words.
-        train, test: the parts. Images in bytes stay bytes and are normalised by the mean and
+        train: the part to train on. Images in bytes stay bytes and are normalised by the mean and
             deviation of each channel over the training images when a batch is made.
+        test: the held-out part; images as those of `train`.
         classes: whether targets are classes: words are numbered in their order, from 0.
         augment: (inputs of a training batch, generator) -> those that are trained on.
         read: the parts as they were read, of which these were computed; else these are.
