@@ -20,7 +20,7 @@ demo: install            ## train, count bits, report: the sparsity plane's firs
 	$(BIN)/fedsim sweep --temporal 10 --gradient 0.01
 	@echo "next: . $(BIN)/activate, then fedsim --help"
 
-test: install-dev        ## the quick suite, about four minutes on two cores
+test: install-dev        ## the quick suite, about three minutes on two cores
 	$(BIN)/python -m pytest
 
 test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the commands of the docs: a quarter of an hour
