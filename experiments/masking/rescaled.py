@@ -4,14 +4,14 @@
 n and p of the grid.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD
 
 from fedsim.tasks import Task, get_task
@@ -36,19 +36,15 @@ class RescaledSGD(SGD):
     ) -> None:
         super().__init__(params, lr=lr, momentum=momentum)
         self._n, self._p = n, p
+        self.register_step_post_hook(self._rescale)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """A step of SGD; the last one of a round rescales the momentum."""
-        loss = super().step(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                state: dict[str, Tensor] = self.state[parameter]
-                step = state.setdefault("step", torch.zeros(()))
-                step += 1
-                if int(step) % self._n == 0:
-                    state["momentum_buffer"] *= 1 - self._p
-        return loss
+    def _rescale(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """What torch calls after a step: the last one of a round rescales the momentum."""
+        for state in self.state.values():
+            step = state.setdefault("step", torch.zeros(()))
+            step += 1
+            if int(step) % self._n == 0:
+                state["momentum_buffer"] *= 1 - self._p
 
 
 def name_of(task: str, n: int, p: float) -> str:
