@@ -6,8 +6,6 @@ serves the clients, one after the other, or groups of them that train together.
 
 import copy
 import itertools
-import math
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -143,12 +141,11 @@ class LocalGrid(NumberedGrid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Replies as they come. After ``timeout`` seconds no other client begins.
+        """Replies as they come, of all clients: nothing else is done while one trains.
 
-        A client that has begun is waited for. ``pull_messages`` has what the others answer: that
-        the round was over before.
+        ``timeout`` does not apply: what a client learns does not depend on the machine's speed.
+        Where the caller leaves before, ``pull_messages`` says of the others that it was over.
         """
-        until = math.inf if timeout is None else time.monotonic() + timeout
         groups, replies = deque[Sequence[Message]](), deque[Message]()
         train = list[Message]()
         for message in messages:
@@ -160,7 +157,7 @@ class LocalGrid(NumberedGrid):
         starts = range(0, len(train), self._at_once)
         groups.extend(train[start : start + self._at_once] for start in starts)
         try:
-            while replies or (groups and time.monotonic() < until):
+            while replies or groups:
                 if not replies:
                     replies.extend(self._serve(groups.popleft()))
                 yield replies.popleft()

@@ -4,6 +4,7 @@ The memory stays with the server's process, so that a process that is lost takes
 Whoever asks for replies hands messages to workers while it waits: no other thread is needed.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +17,8 @@ from compressors import State
 from fedsim.engines import compat
 from fedsim.engines.local import RUN, NumberedGrid, call_app, failure_reply, too_late, trace_of
 from strategies.channel.payload import settings_in
+
+_LOOK_SECONDS = 1.0  # a wait that takes much longer was interrupted: the process was stopped
 
 PlainRecords = list[tuple[str, type, dict[str, Any]]]
 """The records of a message: name, kind and values of each."""
@@ -149,8 +152,12 @@ class RemoteGrid(NumberedGrid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
-        until = None if timeout is None else time.monotonic() + timeout
+        """Replies as they come, until ``timeout`` seconds pass without one.
+
+        ``pull_messages`` has those that come later. Only time in which this process waits counts:
+        not that of the caller between two replies, nor that in which the process is stopped.
+        """
+        left = limit = math.inf if timeout is None else timeout
         in_flight = dict[str, Message]()
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
@@ -164,9 +171,12 @@ class RemoteGrid(NumberedGrid):
                 for reply in self._pulled(in_flight):
                     del in_flight[reply.metadata.reply_to_message_id]
                     yield reply
-                left = 1.0 if until is None else until - time.monotonic()
                 if in_flight:
-                    self._work(max(0.0, left))
+                    began = time.monotonic()
+                    came = self._work(max(0.0, min(left, _LOOK_SECONDS)))
+                    left = (
+                        limit if came else left - min(time.monotonic() - began, 2 * _LOOK_SECONDS)
+                    )
                 if left <= 0:
                     break
             yield from self._pulled(in_flight)

@@ -326,7 +326,8 @@ class Machine:
     )
     timeout: float = setting(
         600.0,
-        "seconds to wait for the replies of a round; with one worker, checked between clients",
+        "seconds without a reply after which a round ends; of a whole round in a deployment and "
+        "with --engine flower; with one worker clients are waited for",
         result=False,
         rule=ABOVE_ZERO,
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +9,9 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines import local
 from fedsim.engines.local import LocalGrid
 from fedsim.federation.client_memory import AtNode, InProcess
 from strategies.channel.acknowledge import LIVES
-from tests.support.hanging import LONG
 
 Grids = Any
 
@@ -92,27 +89,9 @@ def test_clients_train_while_replies_are_waited_for(grid_of: Grids) -> None:
     assert all("over before" in r.error.reason for r in late)
 
 
-def test_no_client_begins_after_the_timeout(
-    grid_of: Grids, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, seen = SimpleNamespace(now=0.0), list[int]()
-
-    def train(message: Message, context: Context) -> Message:
-        seen.append(number(context))
-        clock.now += LONG / 2 if len(seen) == 1 else LONG
-        return echo(message, context)
-
-    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    grid = grid_of(train)
-    asked = messages_to(grid)
-    replies = list(grid.send_and_receive(asked, timeout=LONG))
-    assert seen == [0, 1]
-    assert [r.metadata.src_node_id for r in replies] == [1, 2]  # who has begun is waited for
-    names = [message.metadata.message_id for message in asked]
-    (late,) = grid.pull_messages(names)
-    assert late.metadata.src_node_id == 3 and "over before" in late.error.reason
-    assert not list(grid.pull_messages(names))
-    assert len(ask(grid)) == 3
+def test_all_clients_are_waited_for(grid_of: Grids) -> None:
+    """What a federation learns does not depend on the machine's speed."""
+    assert len(ask(grid_of(echo), timeout=1e-9)) == 3
 
 
 def test_memory_is_kept_from_message_to_message(grid_of: Grids) -> None:

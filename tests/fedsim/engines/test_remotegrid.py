@@ -1,7 +1,7 @@
 """The grid over workers that answer when the test says so."""
 
-import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedsim.engines import remote
 from fedsim.engines.remote import ClientStates, Job, RemoteAnswer, RemoteClients, RemoteGrid
 from fedsim.engines.workers import JOBS_PER_WORKER
 from fedsim.federation.client_memory import InProcess
@@ -169,9 +170,33 @@ def test_a_call_that_is_left_keeps_its_replies_for_later() -> None:
     assert len(list(grid.pull_messages([m.metadata.message_id for m in asked]))) == 3
 
 
-def test_the_clock_ends_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(0, 10_000, 100))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    workers = Directed(1, lambda jobs: (None, False))
-    grid, _ = grid_over(workers, 1)
-    assert list(grid.send_and_receive(to(1), timeout=LONG)) == []
+def waits(seconds: list[float], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A call of two clients whose waits take so many seconds; 0: a reply comes.
+
+    Returns what is left of them.
+    """
+    clock, left = [0.0], list(seconds)
+
+    def act(jobs: list[Job]) -> tuple[Job | None, bool]:
+        clock[0] += (took := left.pop(0))
+        return None if took else jobs[0], False
+
+    monkeypatch.setattr(remote, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    grid, _ = grid_over(Directed(1, act), 2)
+    assert len(list(grid.send_and_receive(to(1, 2), timeout=5.0))) == seconds.count(0) - left.count(
+        0
+    )
+    return left
+
+
+def test_a_call_ends_after_the_timeout_without_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert waits([1.0] * 5 + [0.0], monkeypatch) == [0.0]
+    assert waits([1.0] * 4 + [0.0] + [1.0] * 4 + [0.0], monkeypatch) == []
+    assert waits([1.0] * 4 + [0.0] + [1.0] * 7, monkeypatch) == [1.0, 1.0]
+
+
+def test_time_in_which_the_process_is_stopped_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run that Ctrl-Z held for longer than the timeout went on with fewer clients."""
+    assert waits([1.0, LONG, 0.0, LONG, 1.0, 0.0], monkeypatch) == []
