@@ -205,7 +205,7 @@ def _print_cells(table: "pd.DataFrame") -> None:
     if len(table) > 1:
         words += f" p-values are corrected for {len(table)} cells (Holm)."
     if table["seeds"].min() < FEW:
-        words += f" Fewer than {FEW} seeds: a difference may be missed, and none can be claimed."
+        words += f" (?): fewer than {FEW} seeds, which bear no claim; a difference may be missed."
     if any(lost := (table["failed"].sum(), table["other_failed"].sum())):
         words += f" Failed runs count nowhere: {lost[0]} of A, {lost[1]} of B."
     if table["p_corrected"].isna().any():
@@ -225,6 +225,7 @@ def _texts(cell: dict[str, Any]) -> dict[str, str]:
         return units.fraction(cell[f"other_{bits}"] / cell[bits] if cell[bits] else None)
 
     name, sign = cell["metric_name"], "+" if cell["difference"] > 0 else ""
+    better = {"first": "A", "other": "B"}.get(cell["verdict"], "neither")
     return {
         "n": str(cell["temporal"]),
         "p": units.plain(cell["gradient"]),
@@ -235,5 +236,5 @@ def _texts(cell: dict[str, Any]) -> dict[str, str]:
         "p-value": "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}",
         "up B / A": share("up_bits"),
         "total B / A": share("total_bits"),
-        "better": {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
+        "better": f"{better} (?)" if cell["seeds"] < FEW else better,
     }
