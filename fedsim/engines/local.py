@@ -144,7 +144,7 @@ class LocalGrid(NumberedGrid):
         """Replies as they come, of all clients: nothing else is done while one trains.
 
         ``timeout`` does not apply: what a client learns does not depend on the machine's speed.
-        Where the caller leaves before, ``pull_messages`` says of the others that it was over.
+        Where the caller leaves before, ``pull_messages`` returns an error for each of the others.
         """
         groups, replies = deque[Sequence[Message]](), deque[Message]()
         train = list[Message]()
