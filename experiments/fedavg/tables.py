@@ -9,7 +9,7 @@ from experiments.common.scores import half_width
 from experiments.common.tables import table
 from fedsim.ground.units import bits
 
-from .rows import ROWS, TARGETS, WHOLE, Row
+from .rows import ROWS, TARGETS, UNIT, WHOLE, Row
 
 HEADING = (
     "model",
@@ -87,7 +87,7 @@ def _settings(row: Row) -> list[str]:
     batch = "∞" if row.batch == WHOLE else str(row.batch)
     held = "600 at random" if row.partition == "iid" else "two shards"
     return [
-        row.task.removeprefix("mnist_").upper(),
+        "2NN, pixels 0 to 1" if row.task == UNIT else row.task.removeprefix("mnist_").upper(),
         str(row.epochs),
         batch,
         held,
