@@ -88,7 +88,7 @@ def test_the_rescaled_arm_by_hand() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_grid_is_whole_and_its_rates_are_the_trials_best(task: str) -> None:
     trials, finals = csv(task, "trials"), csv(task, "finals")
-    assert (len(trials), len(finals)) == (48 * 2 * 3, 48 * 2 * 5)
+    assert (len(trials), len(finals)) == (48 * 3 * 3, 48 * 3 * 5)
     for key, part in trials.groupby([*PLACE, "arm"]):
         best = part[part["accuracy"] == part["accuracy"].max()]["lr"].min()
         used = finals[(finals[[*PLACE, "arm"]] == list(key)).all(axis=1)]
@@ -134,6 +134,32 @@ def test_the_statistics_of_the_plan(task: str) -> None:
     assert law["one_number_p"] == pytest.approx(chance, rel=1e-3)
 
 
+def test_the_three_arms() -> None:
+    """Means of places, paired by hand, over 48 places; six comparisons, which Holm corrects."""
+    told = pd.concat([csv(task, "arms").assign(task=task) for task in TASKS]).reset_index()
+    chances = []
+    for row in told.to_dict("records"):
+        runs = csv(row["task"], "finals").fillna({"accuracy": 0.1})
+        scores: dict[str, dict[Any, list[float]]] = {}
+        for n, p, beta, arm, _, accuracy in keyed(runs):
+            scores.setdefault(arm, {}).setdefault((n, p, beta), []).append(100 * accuracy)
+        first, second = scores[row["first"]], scores[row["second"]]
+        points = np.array([np.mean(first[place]) - np.mean(second[place]) for place in first])
+        assert len(points) == 48
+        told_here = (row["points"], row["interval"])
+        assert told_here == pytest.approx((points.mean(), half(points)), abs=2e-4)
+        spread = float(points.std(ddof=1)) / len(points) ** 0.5
+        chances.append(2 * t.sf(abs(points.mean()) / spread, len(points) - 1))
+    assert told["p"].tolist() == pytest.approx(chances, rel=1e-3) and len(chances) == 6
+    page = (RESULTS.parent / "README.md").read_text(encoding="utf-8")
+    least = 0.0
+    for place, at in enumerate(np.argsort(chances)):
+        least = max(least, min(1.0, (6 - place) * chances[at]))
+        row = told.loc[at]
+        shown = f"{row['points']:+.2f} ± {row['interval']:.2f} | {least:.2g} |"
+        assert f"| {row['task']} | {row['first']} less {row['second']} | {shown}" in page
+
+
 def u_grid(u: np.ndarray) -> np.ndarray:
     low, high = np.quantile(np.log10(u), [0.05, 0.95])
     steps = np.arange(np.ceil(low * 20), np.floor(high * 20) + 1)
@@ -162,3 +188,8 @@ def test_what_the_page_says() -> None:
     higher = (chosen["masked"] > chosen["off"]).sum(), (chosen["masked"] < chosen["off"]).sum()
     assert higher == (10, 1) and len(chosen) == 18
     assert "take the higher rate at 10 of 18, and the lower at one" in page
+    runs = pd.concat([csv(task, "finals").assign(task=task) for task in TASKS])
+    runs = runs[runs["u"] > 4].fillna({"accuracy": 0.1})
+    means = 100 * runs.pivot_table("accuracy", ["task", *PLACE], "arm")
+    lost = [(means["off"] - means[arm]).sum() for arm in ("rescaled", "masked")]
+    assert f"costs {100 * lost[0] / lost[1]:.0f} % of what masking costs at these four" in page
