@@ -172,11 +172,10 @@ class RemoteGrid(NumberedGrid):
                     del in_flight[reply.metadata.reply_to_message_id]
                     yield reply
                 if in_flight:
-                    began = time.monotonic()
-                    came = self._work(max(0.0, min(left, _LOOK_SECONDS)))
-                    left = (
-                        limit if came else left - min(time.monotonic() - began, 2 * _LOOK_SECONDS)
-                    )
+                    start = time.monotonic()
+                    replied = self._work(max(0.0, min(left, _LOOK_SECONDS)))
+                    waited = min(time.monotonic() - start, 2 * _LOOK_SECONDS)
+                    left = limit if replied else left - waited
                 if left <= 0:
                     break
             yield from self._pulled(in_flight)
