@@ -63,7 +63,7 @@ ROWS = {
     for row in (
         Row("2nn-iid-b10", "mnist_2nn", 1, 10, IID, 87, 0.1, 60, 20),
         Row("2nn-iid-b10-qsgd", "mnist_2nn", 1, 10, IID, None, 0.1, 60, 0, method="qsgd(127)"),
-        Row("2nn-iid-b10-unit", UNIT, 1, 10, IID, None, 0.1, 200, 30, UNIT_RATES),
+        Row("2nn-iid-b10-unit", UNIT, 1, 10, IID, None, 0.215, 200, 30, UNIT_RATES),
         Row("2nn-shards-b10", "mnist_2nn", 1, 10, SHARDS, 664, 0.1, 900, 0),
         Row("2nn-iid-whole", "mnist_2nn", 1, WHOLE, IID, 1474, 0.215, 2000, 100, WHOLE_BATCH, 3),
         Row("2nn-shards-whole", "mnist_2nn", 1, WHOLE, SHARDS, 1796, 0.215, 2500, 0, seeds=3),

@@ -150,3 +150,18 @@ def test_the_page_has_the_intervals_of_rounds_and_of_differences(
     bits = curves["up_bits"].last()
     ratio = (bits[name] / bits[f"{name}-qsgd"]).tolist()
     assert ratio == pytest.approx([4] * 5, rel=0.01)
+
+
+def test_the_scaling_of_pixels_explains_a_part(tables: Any) -> None:
+    curves = csv("rounds", "curves").groupby(["name", "seed"])
+    counts = curves["accuracy"].apply(lambda accuracy: tables.rounds_to(accuracy, 0.97))
+    unit = counts["2nn-iid-b10-unit"]
+    text = " ".join((HOME / "README.md").read_text(encoding="utf-8").split())
+    for values, words in (
+        (unit - counts["2nn-iid-b10"], "takes {:.1f} rounds more (95 % interval {:.1f} to {:.1f}"),
+        (unit, "takes {:.1f} rounds (95 % interval {:.1f} to {:.1f})"),
+    ):
+        half = stats.t.ppf(0.975, len(values) - 1) * values.sem()
+        low, high = values.mean() - half, values.mean() + half
+        assert words.format(values.mean(), low, high) in text
+        assert low > 0 and high < 87
