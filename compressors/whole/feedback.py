@@ -18,9 +18,10 @@ from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
 from compressors.grammar import OF_SENDER, short_text
 from compressors.settings import check_compressor, check_flags, check_number, plain
+from compressors.whole.fragments import Fragments
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
-from compressors.whole.lift import InParts, innermost
+from compressors.whole.lift import InParts
 from compressors.whole.memory import added, check_sums, nest, recall, unnest
 
 
@@ -248,17 +249,19 @@ def leaves_out(compressor: Compressor) -> bool:
     """Whether messages may leave out something that no later message brings.
 
     Not where all is sent, nor where a residual keeps the whole rest; one that decays does not.
+    ``fragments`` neither sends nor keeps the tensors of its other fragments.
 
     Example:
         >>> from compressors import Raw, parse
         >>> [leaves_out(method) for method in (Raw(), parse("sbc(0.01)"), parse("cnat"))]
         [False, False, True]
     """
-    return any(
-        (_kind(one) != "residual" or (isinstance(one, ErrorFeedback) and one.decay != 1))
-        and bound(one, _MANY).omega != 0
-        for one in innermost(compressor)
-    )
+    if isinstance(compressor, Fragments) and compressor.count > 1:
+        return True
+    if isinstance(compressor, InParts):
+        return any(map(leaves_out, compressor.by_key.values()))
+    decays = isinstance(compressor, ErrorFeedback) and compressor.decay != 1
+    return (_kind(compressor) != "residual" or decays) and bound(compressor, _MANY).omega != 0
 
 
 def take_back(

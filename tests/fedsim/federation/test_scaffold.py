@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from compressors import Raw, parse
-from fedsim import run
+from compressors.whole.memory import unnest
+from fedsim import Federation, run
 from strategies import Scaffold, build
 from tests.support.runs import rounds, small
 
@@ -32,5 +34,20 @@ def test_downlinks_that_send_all_sooner_or_later_are_taken() -> None:
     """The uplink may leave out what it does: c moves by what was decoded, and so does c_i."""
     for down in ("raw", "float32", "sbc(0.1)", "ef(cnat)", "by_name('*.bias', raw, '*', sbc(0.1))"):
         small(method="cnat", strategy="scaffold", momentum=0, downlink=down)
-    with pytest.raises(ValueError, match=r"downlink is .*cnat.*give raw"):
-        build(Scaffold(), Raw(), parse("cnat"), clients=2)
+    for down in ("cnat", "fragments(raw, 2)", "fragments(sbc(0.1), 2)"):
+        with pytest.raises(ValueError, match=r"downlink is .*(cnat|fragments).*give raw"):
+            build(Scaffold(), Raw(), parse(down), clients=2)
+
+
+@pytest.mark.parametrize("method", ["cnat", "fragments(sbc(0.1), 2)"])
+def test_the_server_has_the_mean_of_the_clients_variates(method: str) -> None:
+    """Of what no later message brings, a client's variate moves by what was decoded."""
+    config = small(method=method, strategy="scaffold", momentum=0, lr=0.05)
+    with Federation(config) as federation:
+        while not federation.done:
+            federation.round()
+        memory = federation.state().memory
+    weights = unnest("weights", memory.server)
+    for name in (name for name in weights if f"control/{name}" in weights):
+        own = sum(state[f"rule/own/{name}"] for state in memory.clients.values())
+        torch.testing.assert_close(weights[f"control/{name}"], own / config.plan.clients)
