@@ -14,7 +14,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, State, Tensors, text
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, RoundInfo, checked_step
+from strategies.algorithms.base import PLAIN, Algorithm, RoundInfo, checked_step
 from strategies.algorithms.requirements import Setup
 from strategies.channel import nodes
 from strategies.channel.app_checks import check_method, check_record
@@ -432,6 +432,21 @@ class RuledStrategy(ChannelStrategy):
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         super().restore(tensors, values)
         self.memory = unnest("rule", tensors)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """See ``ask``.
+
+        Raises ``ValueError`` where the algorithm has a client's half: no ``client_mod`` has it, and
+        the model would be another algorithm's.
+        """
+        if self.rule.client is not PLAIN:
+            raise ValueError(
+                f"rule is {self.rule!r}, whose clients do more than train, which a client_mod does "
+                "not do: run it as RunConfig(strategy=...), or give a rule of the server alone"
+            )
+        return super().configure_train(server_round, arrays, config, grid)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -9,6 +9,7 @@ from typing import Any
 import cloudpickle
 import pytest
 import torch
+from flwr.app import ConfigRecord
 
 from compressors import State, compress, decompress
 from fedsim import run
@@ -23,7 +24,9 @@ from strategies import (
     RoundTraffic,
     Uplink,
 )
+from strategies.algorithms.base import PLAIN
 from strategies.algorithms.flowers import Flowers
+from tests.support.linear import record
 from tests.support.runs import small
 
 TIMED = {"network": "4g, compute=20ms"}
@@ -145,6 +148,17 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
     settings = {"method": "raw", "iterations": iterations, "temporal": 5} | needs
     summary = run(small(**{"strategy": name, **settings}), tmp_path).summary
     assert summary["metric"] > 0.4, summary["metric"]
+
+
+WITH_HALVES = {name for name in STEPPING if algorithm_of(name).client is not PLAIN}
+
+
+@pytest.mark.parametrize("name", sorted(WITH_HALVES))
+def test_flower_s_loop_refuses_what_a_client_mod_lacks(name: str) -> None:
+    """It would run and be another algorithm: the plain mean of all layers for ``fedper``."""
+    assert {"scaffold", "fedper", "diloco", "permk", "marina", "secagg"} <= WITH_HALVES
+    with pytest.raises(ValueError, match=rf"rule is {kind(name).__name__}\("):
+        strategy_of(name).configure_train(1, record([0.0, 0.0]), ConfigRecord(), None)
 
 
 def test_flower_s_are_built_with_their_own_defaults() -> None:
