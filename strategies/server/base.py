@@ -15,6 +15,7 @@ from compressors import Compressor, Raw, State, Tensors, text
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import PLAIN, Algorithm, RoundInfo, checked_step
+from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.requirements import Setup
 from strategies.channel import nodes
 from strategies.channel.app_checks import check_method, check_record
@@ -439,12 +440,18 @@ class RuledStrategy(ChannelStrategy):
         """See ``ask``.
 
         Raises ``ValueError`` where the algorithm has a client's half: no ``client_mod`` has it, and
-        the model would be another algorithm's.
+        the model would be another algorithm's. So it would be with the weighting ``nova`` and
+        without ``run_sides``: nobody says how many local iterations a client does.
         """
         if self.rule.client is not PLAIN:
             raise ValueError(
                 f"rule is {self.rule!r}, whose clients do more than train, which a client_mod does "
                 "not do: run it as RunConfig(strategy=...), or give a rule of the server alone"
+            )
+        if isinstance(self.rule, DSGD) and self.rule.weighting == "nova" and not self.run_sides:
+            raise ValueError(
+                "weighting is 'nova': it divides by the local iterations of each client, which "
+                "apps do not say; give uniform or samples"
             )
         return super().configure_train(server_round, arrays, config, grid)
 

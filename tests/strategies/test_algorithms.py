@@ -11,11 +11,12 @@ import pytest
 import torch
 from flwr.app import ConfigRecord
 
-from compressors import State, compress, decompress
+from compressors import Raw, State, compress, decompress
 from fedsim import run
 from fedsim.federation.server import make_strategy
 from fedsim.settings.strategies import STRATEGIES, adopt_strategy, algorithm_of, kind
 from strategies import (
+    DSGD,
     Asynchronous,
     Compressed,
     DelayedDSGD,
@@ -159,6 +160,13 @@ def test_flower_s_loop_refuses_what_a_client_mod_lacks(name: str) -> None:
     assert {"scaffold", "fedper", "diloco", "permk", "marina", "secagg"} <= WITH_HALVES
     with pytest.raises(ValueError, match=rf"rule is {kind(name).__name__}\("):
         strategy_of(name).configure_train(1, record([0.0, 0.0]), ConfigRecord(), None)
+
+
+def test_flower_s_loop_refuses_nova() -> None:
+    """Nobody says how many local iterations an app does: it would be the mean by samples."""
+    strategy: Any = DelayedDSGD(Raw(), clients=2, rule=DSGD("nova"))
+    with pytest.raises(ValueError, match="weighting is 'nova'.*give uniform or samples"):
+        strategy.configure_train(1, record([0.0, 0.0]), ConfigRecord(), None)
 
 
 def test_flower_s_are_built_with_their_own_defaults() -> None:
