@@ -106,8 +106,8 @@ def from_hub(
         fields["partition"] = FIXED
         _check_kind(name, partitioner)
     start = Path(dataset).resolve()
-    parts: dict[str, Any] = {"test": test, "named": Columns(inputs, label), "groups": groups}
-    parts |= {"transform": transform, "augment": augment, "lazy": lazy}
+    parts: dict[str, Any] = {"train": train, "test": test, "named": Columns(inputs, label)}
+    parts |= {"groups": groups, "transform": transform, "augment": augment, "lazy": lazy}
     deal = None if isinstance(partitioner, str) else deepcopy(partitioner)
     options = dict(load or {})
 
@@ -137,7 +137,7 @@ def from_hub(
                 f"task {name}: data set {dataset!r}, split {train!r}, cannot be loaded "
                 f"({first_line(error)})"
             ) from error
-        splits = hub_splits | {"train": rows}
+        splits = hub_splits | {train: rows}
         data = read_splits(name, splits, f"data set {Path(dataset).name}", classes, **parts)
         if deal is None:
             return data

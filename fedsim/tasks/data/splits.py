@@ -21,6 +21,7 @@ def read_splits(
     what: str,
     classes: bool,
     *,
+    train: str = "train",
     test: str | float,
     named: Columns,
     groups: Groups,
@@ -28,12 +29,17 @@ def read_splits(
     augment: Augment | None,
     lazy: bool,
 ) -> Data:
-    """The ``Data`` of the split `train` and of another, or of a fraction ``test`` of it."""
-    for split in ("train", *([test] if isinstance(test, str) else [])):
+    """The ``Data`` of the split ``train`` and of another, or of a fraction ``test`` of it."""
+    if test == train:
+        raise DataError(
+            f"task {task}: test is {test!r}, the split that is trained on; give another one of "
+            f"{', '.join(splits)}, or the fraction of {train} that is held out (0.2)"
+        )
+    for split in (train, *([test] if isinstance(test, str) else [])):
         if split not in splits:
             raise DataError(
                 f"task {task}: there is no split {split!r} (splits: {', '.join(splits)}); test is "
-                "the name of one, or the fraction of train that is held out (0.2)"
+                f"the name of one, or the fraction of {train} that is held out (0.2)"
             )
     column = groups if isinstance(groups, str) else None
 
@@ -44,9 +50,9 @@ def read_splits(
         place = columns.inputs if isinstance(columns.inputs, str) else "inputs"
         return _Transformed(split, columns, place, transform), Columns(place, columns.label)
 
-    first, columns = rows(splits["train"])
+    first, columns = rows(splits[train])
     second = Source(rows(splits[test])[0]) if isinstance(test, str) else test
-    members = column or members_of(task, splits["train"], groups)
+    members = column or members_of(task, splits[train], groups)
     return read_sources(task, Source(first), second, what, classes, columns, members, augment, lazy)
 
 

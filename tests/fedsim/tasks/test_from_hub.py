@@ -92,6 +92,11 @@ def test_what_is_held_out_is_in_no_client_s_part(folder):
     assert len(held_out) == 15 and sum(map(len, found)) == 45
 
 
+def test_any_split_may_be_the_one_that_is_held_out(folder):
+    data = load_data(task(folder, train="test", test="train"), None, False).data
+    assert (data.train_count, data.test_count) == (12, 60)
+
+
 def test_the_partition_is_part_of_what_the_data_are(folder):
     one, other, same = (
         load_data(task(folder, partitioner=SizePartitioner(sizes)), None, False).content
@@ -121,6 +126,7 @@ def test_data_that_cannot_be_are_refused(folder):
 
     for options, words in (
         ({"test": "valid"}, "no split 'valid' .*train, test"),
+        ({"test": "train"}, "test is 'train', .* train, test"),
         ({"train": "all"}, "split 'all', cannot be loaded"),
         ({"partitioner": NaturalIdPartitioner("town")}, "cannot deal 60 rows .*a, b, label, site"),
         ({"label": "species"}, "label is 'species'"),
