@@ -27,7 +27,8 @@ def femnist() -> nn.Module:
 class NextCharacter(nn.Module):
     """Characters (B, T), int64 -> logits (B, 80) of the character after them: LEAF's stacked LSTM.
 
-    An embedding of 8, two LSTM layers of 256, and a linear layer of the last output.
+    An embedding of 8, two LSTM layers of 256, and a linear layer of the last output. Weights start
+    as in LEAF's code: Glorot's uniform, the biases of forget gates one, the other biases zero.
 
     Example:
         >>> sum(p.numel() for p in NextCharacter().parameters())
@@ -37,9 +38,16 @@ class NextCharacter(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(CHARACTERS), 8)
-        self.layers = nn.ModuleList([Layer(8, 256), Layer(256, 256)])
+        lstms = [Layer(8, 256), Layer(256, 256)]
+        self.layers = nn.ModuleList(lstms)
         self.output = nn.Linear(256, len(CHARACTERS))
-        _initial(self.layers, 256)
+        for table in (self.embedding.weight, self.output.weight):
+            nn.init.xavier_uniform_(table)
+        for inputs, lstm in zip((8, 256), lstms, strict=True):
+            limit = (6 / (inputs + 256 + 4 * 256)) ** 0.5  # TensorFlow has both weights in one
+            for weight in (lstm.weight_ih, lstm.weight_hh):
+                nn.init.uniform_(weight, -limit, limit)
+        _initial_biases(self)
 
     def forward(self, symbols: Tensor) -> Tensor:
         """Logits (B, 80)."""
@@ -54,6 +62,9 @@ class NextWord(nn.Module):
     """Words (B, T), int64 -> logits (B, T, symbols) of the words that follow: Reddi et al. 2021.
 
     An embedding of 96, an LSTM layer of 670, a linear layer back to 96 and one to the vocabulary.
+    Weights start as in the paper's code: the embedding uniform in +-0.05, the LSTM's inputs He's
+    normal, its recurrent weights orthogonal, the linear layers Glorot's normal; the biases of
+    forget gates one, the other biases zero.
 
     Example:
         >>> sum(p.numel() for p in NextWord(10_004).parameters())
@@ -63,9 +74,15 @@ class NextWord(nn.Module):
     def __init__(self, symbols: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(symbols, 96)
-        self.layers = nn.ModuleList([Layer(96, 670)])
+        lstm = Layer(96, 670)
+        self.layers = nn.ModuleList([lstm])
         self.narrow, self.output = nn.Linear(670, 96), nn.Linear(96, symbols)
-        _initial(self.layers, 670)
+        nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
+        nn.init.kaiming_normal_(lstm.weight_ih)
+        nn.init.orthogonal_(lstm.weight_hh)
+        for weight in (self.narrow.weight, self.output.weight):
+            nn.init.xavier_normal_(weight)
+        _initial_biases(self)
 
     def forward(self, symbols: Tensor) -> Tensor:
         """Logits (B, T, symbols)."""
@@ -74,8 +91,11 @@ class NextWord(nn.Module):
         return logits
 
 
-def _initial(layers: nn.ModuleList, hidden: int) -> None:
-    """Weights uniform in +-1/sqrt(hidden), as torch's LSTM has them; biases stay zero."""
-    for parameter in layers.parameters():
-        if parameter.dim() > 1:
-            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5)
+def _initial_biases(model: nn.Module) -> None:
+    """Zero, and one at the forget gates of LSTM layers, the second quarter of torch's order."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear | Layer):
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+        if isinstance(layer, Layer):
+            nn.init.ones_(layer.bias[layer.hidden : 2 * layer.hidden])

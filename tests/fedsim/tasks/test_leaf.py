@@ -15,6 +15,7 @@ from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks import leaf_femnist, leaf_shakespeare, stack_overflow
 from fedsim.tasks.datacache import load_data
 from fedsim.tasks.leaf import word_accuracy, word_hits, word_loss
+from fedsim.tasks.models.leaf import NextCharacter, NextWord
 
 
 def written(file: Path, users: dict[str, tuple[list, list]]) -> None:
@@ -59,6 +60,17 @@ def test_a_role_s_text_is_leaf_s_numbers(tmp_path):
     assert data.train_x[0, [0, 1, 2, 3, 79]].tolist() == [0, 1, 2, 53, 79]
     assert data.train_y.tolist() == [79]
     assert len(data.shards or ()) == 1  # a role without samples is no user
+
+
+@pytest.mark.parametrize("model", [NextCharacter(), NextWord(9)])
+def test_forget_gates_start_open_and_embeddings_small(model):
+    """As in the code of LEAF (BasicLSTMCell) and of Reddi et al. (Keras)."""
+    for layer in model.layers:
+        gates = layer.bias.detach().view(4, -1)
+        assert gates.mean(1).tolist() == [0, 1, 0, 0]
+    bound = 0.05 if isinstance(model, NextWord) else (6 / 88) ** 0.5
+    assert 0.9 * bound < model.embedding.weight.abs().max() <= bound
+    assert not model.output.bias.any()
 
 
 @pytest.mark.parametrize(
