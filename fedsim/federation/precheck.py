@@ -8,7 +8,7 @@ generators.
 import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -38,7 +38,7 @@ from fedsim.settings.fields import SETTINGS
 from fedsim.settings.samplers.base import LOCAL_LOSS
 from fedsim.settings.versions import STACKED, former_stack
 from fedsim.tasks import Data, Task
-from fedsim.tasks.base import cross_entropy, logits_of
+from fedsim.tasks.base import correct, cross_entropy, logits_of
 from fedsim.tasks.datacache import load_data
 from fedsim.tasks.pytrees import Tree, call_text, forward, leaves, named_leaves, to_device
 from strategies.algorithms.base import PLAIN
@@ -332,6 +332,7 @@ def _one_score(trainer: Trainer) -> None:
         with _calling(task, f"loss({call}, y)", facts):
             mean = float(task.loss(outputs, y))
         _check_unchanged(task, "loss", before, (outputs, y))
+        _check_pairs(task, outputs, y)
         with _calling(task, f"metric({call}, y)", facts):
             score: Any = task.metric(outputs, y)
         _check_unchanged(task, "metric", before, (outputs, y))
@@ -364,6 +365,37 @@ def _one_score(trainer: Trainer) -> None:
                 "a sample's score is of its own output and target, both of one shape "
                 "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
             )
+
+
+def _check_pairs(task: Task, outputs: Any, y: Any) -> None:
+    """Refuses a loss of all outputs with all targets, and an accuracy of several classes a sample.
+
+    A loss of shapes (B, 1) and (B,) broadcasts to (B, B): the order of the targets is lost.
+    """
+    if not isinstance(y, Tensor):
+        return
+    if task.metric is correct and y.dim() != 1:
+        raise UsageError(
+            f"task {task.name}: metric is the accuracy of one class per sample, and a sample's "
+            f"target has the shape {tuple(y.shape[1:])}; give loss= and metric="
+        )
+    if not isinstance(outputs, Tensor) or outputs.numel() != y.numel() or outputs.shape == y.shape:
+        return
+    turned = y.flip(0)
+    if not math.isclose(
+        float(task.loss(outputs, y)), float(task.loss(outputs, turned)), rel_tol=1e-5
+    ):
+        return
+    one = other = 0.0
+    with suppress(Exception):  # a user's loss may take one shape alone, and pairs them itself
+        paired = outputs.reshape(y.shape)
+        one, other = (float(task.loss(paired, targets)) for targets in (y, turned))
+    if not math.isclose(one, other, rel_tol=1e-4):
+        raise UsageError(
+            f"task {task.name}: loss is {one:g} for samples in another order, too: outputs are "
+            f"{_shape(outputs)} and targets {_shape(y)}, which broadcast; both need one shape "
+            "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
+        )
 
 
 def _check_unchanged(task: Task, role: str, before: Any, after: tuple[Any, Any]) -> None:

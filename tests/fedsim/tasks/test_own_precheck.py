@@ -14,6 +14,7 @@ from torch.optim import LBFGS, SGD
 
 from fedsim import Data, DataError, Machine, RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.federation import draws, precheck
+from fedsim.tasks.base import correct
 from tests.support.owntasks import MODEL, X, Y, holding
 from tests.support.runs import assert_same
 
@@ -106,8 +107,19 @@ REFUSED: dict[str, dict[str, Any]] = {
     "outputs are (12, 1) and targets (12,)": holding(y=X[:, 0])
     | {
         "build": lambda: nn.Linear(6, 1),
-        "loss": lambda out, y: (out - y).square().mean(),
+        "loss": lambda out, y: (out[:, 0] - y).square().mean(),
         "metric": lambda out, y: (out - y).square().sum(),
+    },
+    "for samples in another order, too: outputs are (12, 1)": holding(y=X[:, 0])
+    | {
+        "build": lambda: nn.Linear(6, 1),
+        "loss": lambda out, y: (out - y).square().mean(),
+        "metric": lambda out, y: (out[:, 0] - y).square().sum(),
+    },
+    "a sample's target has the shape (2,)": holding(y=torch.stack([Y, Y], 1))
+    | {
+        "build": lambda: nn.Sequential(nn.Linear(6, 6), nn.Unflatten(1, (3, 2))),
+        "metric": correct,
     },
     "metric's 'share' is 0.5 for 12 samples and 0.5 for the same": {
         "metric": lambda out, y: {"right": (out.argmax(1) == y).sum(), "share": mean(out, y)}
@@ -134,7 +146,7 @@ def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:
         run(RunConfig(task=task, temporal=3, machine=Machine(data=str(tmp_path))), tmp_path / "out")
     assert str(error.value) == (
         f"task {task.name}: load failed with folder {tmp_path}: FileNotFoundError: "
-        f"{tmp_path}/mine.csv not found. (test_own_precheck.py, line 25)"
+        f"{tmp_path}/mine.csv not found. (test_own_precheck.py, line 26)"
     )
     assert isinstance(error.value.__cause__, FileNotFoundError)  # its traceback is kept
 
