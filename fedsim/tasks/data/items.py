@@ -146,6 +146,8 @@ def as_tensor(task: str, i: int, x: Any, path: str = "") -> Tensor:
         torch.Size([3, 2, 2])
         >>> as_tensor("mine", 0, [0.5, 1.0]).dtype
         torch.float32
+        >>> as_tensor("mine", 0, [True, False], "['padding']").dtype  # of several inputs
+        torch.bool
     """
     what = f"the input{path and f' {path}'} of sample {i}"
     if hasattr(x, "getbands"):  # PIL
@@ -168,6 +170,8 @@ def as_tensor(task: str, i: int, x: Any, path: str = "") -> Tensor:
         ) from error
     if tensor.dtype == torch.uint8 and tensor.dim() in (2, 3):
         return tensor[None] if tensor.dim() == 2 else tensor
+    if tensor.dtype == torch.bool and path:  # attention adds a mask of numbers, and obeys bools
+        return tensor
     is_integer = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.uint8)
     return tensor.to(torch.int64 if is_integer else torch.float32)
 
