@@ -386,13 +386,13 @@ def _check_pairs(task: Task, outputs: Any, y: Any) -> None:
         float(task.loss(outputs, y)), float(task.loss(outputs, turned)), rel_tol=1e-5
     ):
         return
-    one = other = 0.0
+    first = second = 0.0
     with suppress(Exception):  # a user's loss may take one shape alone, and pairs them itself
         paired = outputs.reshape(y.shape)
-        one, other = (float(task.loss(paired, targets)) for targets in (y, turned))
-    if not math.isclose(one, other, rel_tol=1e-4):
+        first, second = (float(task.loss(paired, targets)) for targets in (y, turned))
+    if not math.isclose(first, second, rel_tol=1e-4):
         raise UsageError(
-            f"task {task.name}: loss is {one:g} for samples in another order, too: outputs are "
+            f"task {task.name}: loss is {first:g} for samples in another order, too: outputs are "
             f"{_shape(outputs)} and targets {_shape(y)}, which broadcast; both need one shape "
             "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
         )
