@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
 from torch.optim import SGD, Optimizer
@@ -13,6 +14,9 @@ from torch.optim import SGD, Optimizer
 from compressors import Compressor, ErrorFeedback, Flat, Identity, PerTensor, Pipeline
 from compressors.whole.feedback import leaves_out
 from compressors.whole.pipeline import Quantizer
+from strategies import client_optimizers
+
+_SGD_STEPS = frozenset(unwrap(kind.step) for kind in (SGD, client_optimizers.SGD))
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def plain_sgd(algorithm: object, setup: Setup) -> Unmet | None:
     if setup.optimizer is None:
         return None
     optimizer = setup.optimizer()
-    if not isinstance(optimizer, SGD):
+    if unwrap(type(optimizer).step) not in _SGD_STEPS:  # a step of its own may scale gradients
         return Unmet("optimizer", f"{reason}, and clients train with {type(optimizer).__name__}")
     if used := momentum_of(optimizer):
         return Unmet("momentum", f"{reason}, and the clients' momentum is {used:g}", "0")

@@ -1,6 +1,7 @@
 """SCAFFOLD: what of it is charged, and which downlinks it takes."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import torch
 from compressors import Raw, parse
 from compressors.whole.memory import unnest
 from fedsim import Federation, run
-from strategies import Scaffold, build
+from fedsim.tasks.models.text import ClippedSGD
+from strategies import Scaffold, Setup, build
+from strategies.algorithms.requirements import plain_sgd
+from strategies.client_optimizers import SGD
 from tests.support.runs import rounds, small
 
 
@@ -51,3 +55,15 @@ def test_the_server_has_the_mean_of_the_clients_variates(method: str) -> None:
     for name in (name for name in weights if f"control/{name}" in weights):
         own = sum(state[f"rule/own/{name}"] for state in memory.clients.values())
         torch.testing.assert_close(weights[f"control/{name}"], own / config.plan.clients)
+
+
+def test_an_sgd_whose_step_scales_gradients_is_refused() -> None:
+    """The variates would be of its steps, 35 times the gradients that they are added to."""
+    weights = [torch.nn.Parameter(torch.ones(1))]
+    scaled = partial(ClippedSGD, weights, lr=0.1, steps=35, clip=5.0)
+    unmet = plain_sgd(Scaffold(), Setup(Raw(), Raw(), optimizer=scaled))
+    assert unmet is not None and "ClippedSGD" in unmet.reason
+    for kind in (torch.optim.SGD, SGD):
+        kind(weights, lr=0.1)  # torch wraps the step of a class that is used
+        setup = Setup(Raw(), Raw(), optimizer=partial(kind, weights, lr=0.1))
+        assert plain_sgd(Scaffold(), setup) is None
