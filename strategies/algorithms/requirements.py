@@ -136,6 +136,8 @@ def plain_sgd(algorithm: object, setup: Setup) -> Unmet | None:
         return Unmet("optimizer", f"{reason}, and clients train with {type(optimizer).__name__}")
     if used := momentum_of(optimizer):
         return Unmet("momentum", f"{reason}, and the clients' momentum is {used:g}", "0")
+    if any(group["maximize"] for group in optimizer.param_groups):
+        return Unmet("optimizer", f"{reason}, and clients' SGD has maximize=True")
     if len({group["lr"] for group in optimizer.param_groups}) > 1:
         return Unmet("lr", f"{reason}, and clients have several learning rates", "one")
     return None

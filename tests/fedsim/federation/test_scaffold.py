@@ -63,6 +63,8 @@ def test_an_sgd_whose_step_scales_gradients_is_refused() -> None:
     scaled = partial(ClippedSGD, weights, lr=0.1, steps=35, clip=5.0)
     unmet = plain_sgd(Scaffold(), Setup(Raw(), Raw(), optimizer=scaled))
     assert unmet is not None and "ClippedSGD" in unmet.reason
+    upwards = Setup(Raw(), Raw(), optimizer=partial(SGD, weights, lr=0.1, maximize=True))
+    assert plain_sgd(Scaffold(), upwards) is not None
     for kind in (torch.optim.SGD, SGD):
         kind(weights, lr=0.1)  # torch wraps the step of a class that is used
         setup = Setup(Raw(), Raw(), optimizer=partial(kind, weights, lr=0.1))
