@@ -428,7 +428,7 @@ def make_strategy(
         plan.method.compressor,
         plan.downlink,
         clients=plan.clients,
-        cohort=plan.ask,
+        cohort=plan.cohort if plan.algorithm.clock == "rounds" else plan.ask,
         required=plan.required,
         seed=config.seed,
         timeout=config.machine.timeout,
@@ -437,6 +437,7 @@ def make_strategy(
         catch_up=config.clients.catch_up,
         max_norm=config.clients.max_norm,
     )
+    strategy.selection = plan.ask
     tree = None if plan.network is None else plan.network.tree
     if tree is not None:
         assert isinstance(strategy, DelayedDSGD)  # checks: check_tree

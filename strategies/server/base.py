@@ -72,7 +72,9 @@ class ChannelStrategy(Strategy):
             ``required``, where that is given; else all.
         among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
-        draws: the sampler of a round's cohort, set before the first round; None: ``nodes.cohort``.
+        selection: how many clients a round asks: the cohort, or more of which the first replies are
+            used (over-selection); set before the first round.
+        draws: the sampler of a round's clients, set before the first round; None: ``nodes.cohort``.
         run_sides: side payloads of the run that drives this: orders, local steps, reports; set
             before the first round.
     """
@@ -113,6 +115,7 @@ class ChannelStrategy(Strategy):
                 f"uniform or by samples; {rule or type(self).__name__} makes another model"
             )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
+        self.selection = self.cohort
         self.awaited = (clients or 1) if required is None else required or 1
         self.seed, self.timeout = seed, timeout
         self.buffers: Buffers | None = None  # another strategy may share what is given
@@ -209,18 +212,18 @@ class ChannelStrategy(Strategy):
         The first round waits until all clients have registered, or as many as are ``required``. A
         client that still works on an earlier message is not asked again before it has answered.
         """
-        assert self.roster is not None and self.clients is not None and self.cohort is not None
+        assert self.roster is not None and self.clients is not None and self.selection is not None
         self._grid = grid
         if self.channel is not None:
             self._mail.hear(grid, self.channel, in_round=False)
         nodes_of = self.roster.present(grid, self.awaited)
         node_of, out = dict[int, int](), dict[int, str]()
         if self.draws is None:
-            count, among = self.cohort, self.among
+            count, among = self.selection, self.among
             drawn: Sequence[int] = nodes.cohort(self.clients, count, self.seed, server_round, among)
         else:
             reachable = range(self.clients) if self.among is None else self.among
-            drawn = sorted(self.draws(server_round, reachable, self.cohort))
+            drawn = sorted(self.draws(server_round, reachable, self.selection))
         unanswered = {*self._mail.unanswered.values()}
         undecided = {client for client, _ in self._mail.undecided}
         for client in drawn:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from fedsim import RunConfig, UsageError, run
@@ -28,6 +29,17 @@ def test_messages_of_the_first_round_are_those_of_the_mean() -> None:
     assert frames[0]["up_message_bits"].tolist() == frames[1]["up_message_bits"].tolist()
     assert frames[0]["digest_payloads"][0] == frames[1]["digest_payloads"][0]
     assert frames[0]["digest_model"][0] != frames[1]["digest_model"][0]
+
+
+def test_with_over_selection_the_sum_is_divided_by_the_cohort() -> None:
+    """Four are asked and the first two are used: without noise and clips it is their mean."""
+    settings: dict[str, Any] = {"method": "raw", "iterations": 5, "cohort": 2, "ask": 4}
+    settings["network"] = "4g, compute=lognormal(20ms, 1)"
+    mean, private = (
+        run(small(strategy=s, **settings)) for s in ("dsgd", "dp(noise=1e-9, clip=50)")
+    )
+    for name, x in mean.model.items():
+        torch.testing.assert_close(private.model[name], x, rtol=0.0, atol=1e-6)
 
 
 def test_models_with_buffers_are_refused(make_task: Any) -> None:  # noqa: F811

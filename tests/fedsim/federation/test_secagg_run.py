@@ -48,6 +48,15 @@ def test_a_round_below_the_threshold_fails_and_says_so(tmp_path: Path) -> None:
         trained(tmp_path, "secagg(0.8)", dropout="after=0.5")
 
 
+def test_with_over_selection_the_modulus_holds_the_sum_of_the_cohort(tmp_path: Path) -> None:
+    """Twice 4,094 is below 2^13, and three times is not; the keys are those of four clients."""
+    settings = {"clients": 4, "cohort": 2, "ask": 4, "network": "4g, compute=lognormal(20ms, 1)"}
+    config = small(method="secagg(12, 0.25, 13)", strategy="secagg(0.25)", iterations=5, **settings)
+    rounds = run(config, tmp_path, progress=False).rounds
+    assert rounds["clients"].tolist() == [2]
+    assert rounds["down_key_bits"].tolist() == [8 * (4 * (4 + 68 * 4 + 88 * 3) + 2)]
+
+
 def test_a_weight_that_does_not_hold_a_clients_samples_is_refused(tmp_path: Path) -> None:
     """1,437 samples of four clients: 359 or 360."""
     settings = {"strategy": "secagg", "weighting": "samples", "clients": 4}
