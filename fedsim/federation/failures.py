@@ -14,13 +14,13 @@ from compressors.base import Compressor
 from compressors.bounds import bound
 from compressors.grammar import short_text
 from compressors.whole.keepers import parts_of
+from fedsim.network.cohorts import DROPPED
 from strategies.channel.replies import AT_WORK
 from strategies.channel.server_end import OVERDUE
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
 
-DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
 LATE = "its update came when the round was over"
 
 EXPECTED = frozenset({*DROPPED.values(), LATE, OVERDUE, AT_WORK})

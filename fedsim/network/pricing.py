@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedsim.network.clock import PARTS, Clock, Exchange
+from fedsim.network.cohorts import DROPPED
 from fedsim.network.quantities import Varying
 from fedsim.network.rates import ConstantRates, rates_at
 from fedsim.network.spec import Links, NetworkSpec
@@ -138,8 +139,9 @@ def joules(
 ) -> np.ndarray:
     """What all clients together spend in each round of a synchronous run, shape (rounds,).
 
-    A client whose reply did not come has spent its download alone. Arguments are those of `price`;
-    the network has messages or iterations that take energy, and the FLOPs of an iteration.
+    A client whose reply did not come has spent its download alone, and its training where it
+    dropped out after that, which `failure_reasons` of ``clients`` has. Arguments are those of
+    `price`; the network has messages or iterations that take energy, and the FLOPs of an iteration.
 
     Example:
         >>> from fedsim.network import parse
@@ -153,8 +155,11 @@ def joules(
     requests, _, arrived = _requests_of(rounds, clients, network)
     rates, client = network.energy(federation, seed), requests["client"].to_numpy()
     up, down = (requests[name].to_numpy() for name in _bits(network))
-    work = rates.iteration[client] * requests["local_iterations"].to_numpy() + rates.up[client] * up
-    requests["joules"] = rates.down[client] * down + arrived.to_numpy() * work
+    trained = in_time = arrived.to_numpy()
+    if "failure_reasons" in requests:
+        trained = in_time | (requests["failure_reasons"] == DROPPED["after"]).to_numpy()
+    work = trained * rates.iteration[client] * requests["local_iterations"].to_numpy()
+    requests["joules"] = rates.down[client] * down + work + in_time * rates.up[client] * up
     total = requests.groupby("round")["joules"].sum()
     return total.reindex(rounds["round"], fill_value=0.0).to_numpy()
 

@@ -13,9 +13,9 @@ from flwr.common.constant import ErrorCode
 
 from fedsim.engines import compat
 from fedsim.engines.local import NumberedGrid
-from fedsim.federation.failures import DROPPED
 from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_UP
 from fedsim.federation.rounds import recipient_of
+from fedsim.network.cohorts import DROPPED
 from fedsim.runs.replies import Moment, Reply, ReplyStore, number_of
 from fedsim.runs.verify.messages import of_row
 from fedsim.runs.verify.recordedrun import RecordedRun

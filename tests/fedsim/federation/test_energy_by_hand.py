@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, load, run
+from fedsim.network.cohorts import DROPPED
 from fedsim.network.spec import parse
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
@@ -91,9 +92,10 @@ def test_a_battery_ends_a_client(strategy: str, tmp_path: Path) -> None:
 
 def test_the_price_is_what_a_run_spends(tmp_path: Path) -> None:
     """On another network than the run's; one with a battery has none."""
-    network = f"{LINKS}, compute=lognormal(960FLOP/s, 0.5), {ENERGY}"
-    own, _ = tables(tmp_path / "own", network=network, cohort=1)
-    run(config(cohort=1, network="compute=1s"), tmp_path / "plain", progress=False)
+    network, dropout = f"{LINKS}, compute=lognormal(960FLOP/s, 0.5), {ENERGY}", "0.2, after=0.4"
+    own, clients = tables(tmp_path / "own", network=network, dropout=dropout)
+    assert {"", *DROPPED.values()} == {*clients["failure_reasons"]}
+    run(config(dropout=dropout, network="compute=1s"), tmp_path / "plain", progress=False)
     results = load(tmp_path / "plain")
     with pytest.raises(UsageError, match="its battery decides who trains"):
         priced(results, parse(f"{network}, battery=5J"))
