@@ -193,7 +193,7 @@ def _waited_for(
     if _simple(links):
         parts = _at_once(links, waited, bits, client_seconds)
     else:
-        parts = _in_turn(links, requests, arrived, bits, client_seconds)
+        parts = _in_turn(links, requests, arrived, bits, client_seconds, central)
     parts[:, -1] += central
     waited[list(SECONDS)] = parts
     return waited
@@ -231,9 +231,17 @@ def _at_once(
 
 
 def _in_turn(
-    links: Links, requests: pd.DataFrame, arrived: pd.Series, bits: tuple[str, str], coding: float
+    links: Links,
+    requests: pd.DataFrame,
+    arrived: pd.Series,
+    bits: tuple[str, str],
+    coding: float,
+    central: float,
 ) -> np.ndarray:
-    """Round after round, on the clock that runs go by."""
+    """Round after round, on the clock that runs go by; all wait for the server's coding.
+
+    ``coding`` and ``central``: seconds of coding in a round, of a client and of the server.
+    """
     clock: Clock[Exchange] = Clock(links)
     parts = [np.zeros((0, len(PARTS)))]
     up, down = bits
@@ -254,4 +262,5 @@ def _in_turn(
         clock.send(exchanges)
         clock.wait(coming, len(coming))
         parts += [exchange.parts(start, clock.now)[None] for exchange in coming]
+        clock.to(clock.now + (central if coming else 0.0))
     return np.concatenate(parts)

@@ -252,6 +252,11 @@ def test_a_round_begins_where_the_one_before_has_ended() -> None:
     table, _ = price(rounds, clients, Traced(), 1, 0)
     assert table["sim_seconds"].tolist() == [10, 10, 15]
     assert table["sim_end_seconds"].tolist() == [10, 20, 35]
+    # With 5 s of coding at the server the third round begins at 30 s.
+    coding = {"encode_seconds": 0.0, "receive_seconds": 0.0, "downlink_seconds": 0.0}
+    rounds = rounds.assign(**coding, decode_seconds=5.0, downlink="raw")
+    table, _ = price(rounds, clients, Traced(coding=1.0), 1, 0)
+    assert table["sim_end_seconds"].tolist() == [15, 30, 55]
 
 
 def test_compute_in_seconds_and_times_what_was_measured() -> None:
