@@ -132,7 +132,7 @@ class ConcurrentShards(Concurrent):
     def pushed(self, client: int, place: int) -> None:
         """A part of a gradient has come: the part moves, and the worker is answered at once."""
         job, booked = self.jobs[client], self._booked[client]
-        booked[place] = self.strategy.push(client, place, self.reply(job), job.overdue)
+        booked[place] = self.strategy.push(client, place, self.reply(job), job.overdue, self.number)
         complete = len(booked) == self.plan.clients
         full = complete and len(self._updates) + 1 == self.plan.cohort
         if self.goes_on and full:  # it sees the next row

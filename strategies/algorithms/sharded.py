@@ -35,7 +35,7 @@ class Sharded(ServerOptimizer):
     Args:
         optimizer: makes an optimizer of the model's parameters. A part's has the groups of that
             one, and in them what the part holds of each parameter, flat.
-        factor: as ``ServerOptimizer``; a round is N pushes.
+        factor: as ``ServerOptimizer``; a round of a run is a cohort of pushes.
         unused: as ``ServerOptimizer``.
 
     Source: Aji & Heafield 2017 (gradient dropping), sections 3 and 4.

@@ -109,17 +109,19 @@ class ShardedStrategy(Asynchronous):
             end.in_flight[client].traffic.dropped += [client] * end.loses(client)
             end.forget(client)
 
-    def push(self, client: int, place: int, reply: Message, overdue: bool = False) -> Arrival:
+    def push(
+        self, client: int, place: int, reply: Message, overdue: bool = False, number: int = 0
+    ) -> Arrival:
         """Takes in a worker's reply as far as it is of one part, which moves at once.
 
-        ``overdue``: as ``arrive``.
+        ``overdue``: as ``arrive``; ``number``: of the round, from 1; 0: N pushes are a round.
         """
         end = self.ends[place]
         if reply.has_content():
             reply = Message(part_of(reply.content, place), reply_to=reply)
         arrival = end.arrive(client, reply, self.late_of(overdue))
         if arrival.uplink is not None:
-            number = end.version // self.clients + 1
+            number = number or end.version // self.clients + 1
             now = RoundInfo(number, line_seed(self.seed, place), self.clients, self.uplink)
             uplinks, memory = {client: arrival.uplink}, self.memories[place]
             delta, self.memories[place] = self._rules[place].step(uplinks, memory, end.weights, now)

@@ -12,7 +12,7 @@ from fedsim.engines import local
 from fedsim.ground.errors import RunFailed
 from strategies import Asynchronous
 from tests.support.asyncruns import asynchronous
-from tests.support.runs import clients, model, rounds, small
+from tests.support.runs import clients, make_task, model, rounds, small  # noqa: F401
 from tests.support.threes import give_links
 
 
@@ -53,6 +53,15 @@ def test_one_worker_is_the_optimizer_at_the_server(tmp_path: Path) -> None:
     run(small(strategy="sharded", **alone, **network), tmp_path / "sharded")
     assert model(tmp_path / "sharded") == model(tmp_path / "gradients")
     assert rounds(tmp_path / "sharded")["up_wire_bits"].sum() == 0  # it holds all parts itself
+
+
+def test_the_learning_rate_of_parts_goes_by_rows(make_task: Any) -> None:  # noqa: F811
+    """A row is two pushes of four workers; from iteration 2 on the rate is 0."""
+    task = make_task(lr_steps=((2, 0.0),)).name
+    settings = {"clients": 4, "cohort": 2, "temporal": 1, "iterations": 4, "method": "raw"}
+    settings |= {"strategy": "sharded", "network": "4g, compute=20ms"}
+    models = run(small(task=task, **settings)).rounds["digest_model"].tolist()
+    assert len({*models[:2]}) == 2 and models[2:] == 2 * models[1:2]
 
 
 def test_a_client_that_fails_is_counted_and_asked_again(
