@@ -94,7 +94,7 @@ def check_storage(config: RunConfig, folder: Path | None) -> None:
         client_memory.check_packing(_first(config), config.machine.memory_as)
     plan, free = config.plan, ram()[1]
     ram_limit = ram_bytes_of(config, free)
-    count = clients_seen(plan.clients, plan.cohort, plan.rounds)
+    count = clients_seen(plan.clients, plan.requests, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
     if count * _MOST_TENSORS * trained < min(ram_limit, free):

@@ -64,7 +64,7 @@ class Trials:
         steps_of = client_steps(plan, trainer.federation.shards, network, config.seed)
         if steps_of is not None:
             steps = sum(map(steps_of, range(plan.clients))) / plan.clients
-        messages = plan.rounds * plan.cohort
+        messages = plan.rounds * plan.requests
         scored = sum(map(Fixed(config).evaluates, range(1, plan.rounds + 1)))
         seconds = messages * (steps * step + coding) / config.machine.workers + scored * score
         return Estimate(plan.rounds, messages, plan.rounds * up, plan.rounds * down, seconds)

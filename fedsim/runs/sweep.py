@@ -109,7 +109,7 @@ def part_of(cells: Sequence[Cell], only: CellShare | None) -> list[Cell]:
 
 
 def _cost(config: RunConfig) -> int:
-    return config.plan.rounds * config.plan.cohort
+    return config.plan.rounds * config.plan.requests
 
 
 _TURN_SECONDS = 600.0

@@ -77,6 +77,11 @@ class Plan:
         return self.local_epochs is not None or self.local_seconds is not None
 
     @property
+    def requests(self) -> int:
+        """Clients that a round asks, or on average a row of a server that does not wait."""
+        return self.ask if self.algorithm.clock == "rounds" else self.cohort
+
+    @property
     def rounds(self) -> int:
         """Communication rounds; the last may have fewer local iterations."""
         return -(-self.iterations // self.temporal)

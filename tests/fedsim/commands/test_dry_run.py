@@ -29,10 +29,11 @@ def test_relayed_messages_and_local_epochs_are_counted(monkeypatch: pytest.Monke
     Of this clock three iterations take a second, and so does a message, and an evaluation.
     """
     monkeypatch.setattr("fedsim.runs.estimates.perf_counter", count().__next__)
-    more = {"method": "raw", "evaluate_every": 3, "workers": 2}
+    more: dict[str, Any] = {"method": "raw", "evaluate_every": 3, "workers": 2}
     relayed = Trials().of(RunConfig.of(downlink="relay", rounds=3, local_epochs=2, **more))
     assert relayed.down_bits == 3 * relayed.up_bits
     assert relayed.seconds == pytest.approx(12 * (2 * 11 / 3 + 1) / 2 + 1)
+    more |= {"cohort": 2, "ask": 4, "network": "4g, compute=20ms"}  # all four train
     made = Trials().of(RunConfig.of(temporal=6, iterations=18, **more))
     assert made.seconds == pytest.approx(12 * (6 / 3 + 2) / 2 + 1)
 
