@@ -14,7 +14,7 @@ from compressors.base import Compressor
 from compressors.bounds import bound
 from compressors.grammar import short_text
 from compressors.whole.keepers import parts_of
-from fedsim.network.cohorts import DROPPED
+from fedsim.ground.records import DROPPED
 from strategies.channel.replies import AT_WORK
 from strategies.channel.server_end import OVERDUE
 

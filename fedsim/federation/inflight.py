@@ -12,8 +12,8 @@ from flwr.common.constant import ErrorCode
 
 from fedsim.engines import compat
 from fedsim.federation import ledger
+from fedsim.ground.records import DROPPED
 from fedsim.network.clock import Clock, Exchange
-from fedsim.network.cohorts import DROPPED
 from strategies import RoundTraffic
 from strategies.channel.framing import Travel, of_reply
 from strategies.channel.payload import payload_bits

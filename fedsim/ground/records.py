@@ -25,6 +25,9 @@ PRIVATE = "with `--strategy dp`"
 ENERGY = "with energy in `--network`"
 TREE = "with `topology=tree(...)` in `--network`"
 
+DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
+"""Values of `failure_reasons` of a client's row: by when the client has dropped out."""
+
 SCORE = "score_"
 """What columns of results begin with that a task's further scores have, before their names."""
 

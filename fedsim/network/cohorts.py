@@ -16,9 +16,6 @@ from fedsim.network.availability import Availability
 Leaves = Literal["before", "after", ""]
 """When a client drops out: before it trains, after it has trained, or not at all."""
 
-DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
-"""The reason of a failed reply, by when the client drops out."""
-
 
 @dataclass(frozen=True)
 class ClientDropout:

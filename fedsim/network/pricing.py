@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedsim.ground.records import DROPPED
 from fedsim.network.clock import PARTS, Clock, Exchange
-from fedsim.network.cohorts import DROPPED
 from fedsim.network.quantities import Varying
 from fedsim.network.rates import ConstantRates, rates_at
 from fedsim.network.spec import Links, NetworkSpec

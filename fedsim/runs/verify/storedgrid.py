@@ -15,7 +15,7 @@ from fedsim.engines import compat
 from fedsim.engines.local import NumberedGrid
 from fedsim.federation.ledger import DIGEST_DOWN, DIGEST_UP
 from fedsim.federation.rounds import recipient_of
-from fedsim.network.cohorts import DROPPED
+from fedsim.ground.records import DROPPED
 from fedsim.runs.replies import Moment, Reply, ReplyStore, number_of
 from fedsim.runs.verify.messages import of_row
 from fedsim.runs.verify.recordedrun import RecordedRun

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, load, run
-from fedsim.network.cohorts import DROPPED
+from fedsim.ground.records import DROPPED
 from fedsim.network.spec import parse
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
