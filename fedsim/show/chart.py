@@ -20,6 +20,17 @@ _TIMES = (
     0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400 * 2, 86_400 * 20, 86_400 * 200,
     86_400 * 2000,
 )  # fmt: skip
+_FINE = tuple(
+    digit * unit
+    for unit, digits in (
+        (0.001, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (1, (1, 2, 5, 10, 20, 30)),
+        (60, (1, 2, 5, 10, 20, 30)),
+        (3600, (1, 2, 5, 10, 24)),
+        (86_400, (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)),
+    )
+    for digit in digits
+)
 _ONE = {"60 s": "1 min", "60 min": "1 h"}
 
 
@@ -56,9 +67,9 @@ class Axis:
         return units.round_bits(value) + ("/s" if self.scale == "rates" else "")
 
     def ticks(self, low: float, high: float) -> list[float]:
-        """Round values from below `low` to above `high`, of few decades at 2 and 5 too."""
+        """Round values from below `low` to above `high`; of few decades more, as at 2 and 5."""
         if self.scale == "seconds":
-            return list(_TIMES)
+            return list(_TIMES if high > _DECADES * low else _FINE)
         powers = range(floor(log10(low)) - 2, ceil(log10(high)) + 3)
         if self.scale == "rates":  # at every power of ten their names would overlap
             return [10.0**power for power in powers if power % 2]

@@ -65,6 +65,9 @@ def test_ticks_have_units_and_a_fraction_ends_at_one() -> None:
     seconds, rates = Axis("", "seconds"), Axis("", "rates")
     times = [seconds.tick(x) for x in (0.01, 60, 600, 3600, 172_800)]
     assert times == ["10 ms", "1 min", "10 min", "1 h", "2 days"]
+    for low in np.geomspace(0.001, 1e8, 99):  # the shortest axis has a number
+        assert any(low <= tick <= 4 * low for tick in seconds.ticks(low, 4 * low)), low
+    assert [seconds.tick(x) for x in seconds.ticks(1, 9)[9:12]] == ["1 s", "2 s", "5 s"]
     assert [rates.tick(x) for x in rates.ticks(1e4, 1e6)] == ["1 kbit/s", "100 kbit/s", "10 Mbit/s"]
     assert Axis("", "bits").ticks(100, 200)[6:9] == [100, 200, 500]
     assert Axis("", metric="accuracy").limits == (-0.02, 1.02) and not Axis("", metric="x").limits
