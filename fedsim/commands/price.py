@@ -98,7 +98,7 @@ def _command(flags: argparse.Namespace) -> int:
         if downlink := download_told(rounds[name]):
             console.print(downlink, highlight=False)
     if networks and flags.target is not None:
-        console.print(_words(across), highlight=False)
+        console.print(fastest_told(across, networks[0].name), highlight=False)
     if flags.out is not None:
         print(printable(f"Written: {flags.out}"))
     return 0
@@ -163,16 +163,20 @@ def _network_table(
     )
 
 
-def _words(across: "Bandwidths | None") -> str:
+def fastest_told(across: "Bandwidths | None", network: str) -> str:
+    """The sentence on the fastest method at each rate, which is the same up and down.
+
+    ``network``: whose latency, compute time and server links hold.
+    """
     if across is None:
         return "No cell comes to the target with every seed: there is nothing to compare."
-    spans = across.fastest()
+    spans, rates = across.fastest(), f"if rates up and down were equal, else on {network}"
     if len(spans) == 1:
-        return f"Fastest at every bandwidth: {spans[0][2]}."
+        return f"Fastest to the target at every rate, {rates}: {spans[0][2]}."
     first, *middle, last = spans
     parts = [f"up to {_rate(first[1])} {first[2]}"]
     parts += [f"from {_rate(low)} to {_rate(high)} {name}" for low, high, name in middle]
-    return f"Fastest to the target: {'; '.join(parts)}; from {_rate(last[0])} {last[2]}."
+    return f"Fastest to the target, {rates}: {'; '.join(parts)}; from {_rate(last[0])} {last[2]}."
 
 
 def _rate(rate: float) -> str:

@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from fedsim import load
+from fedsim.commands.price import fastest_told
 from fedsim.network import parse
 from fedsim.network.pricing import PRICED_COLUMNS, SECONDS
-from fedsim.show.times import priced, times_over_bandwidths, to_target
+from fedsim.show.times import CELL, Bandwidths, priced, times_over_bandwidths, to_target
 from tests.support.commands import Typed
 from tests.support.sweepmaker import CLIENTS, TOPK, make_run, make_sweep
 
@@ -52,6 +54,14 @@ def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -
     assert written["sim_seconds"].tolist() == pytest.approx(
         [cell["sim_seconds"] for cell in document["networks"]["4g"]]
     )
+
+
+@pytest.mark.parametrize("slower", [2.0, 0.5])
+def test_the_fastest_come_with_the_network_that_they_are_on(slower: float) -> None:
+    """The table above may be of other networks, and of other rates upwards than downwards."""
+    cells = pd.DataFrame([("digits", name, 10, 0.1) for name in "ab"], columns=CELL)
+    across = Bandwidths(np.array([1e3, 1e6]), np.array([[1.0, 1.0], [2.0, slower]]), cells)
+    assert "equal" in (told := fastest_told(across, "lora")) and "lora" in told
 
 
 def test_a_failed_seed_did_not_come_to_the_target(tmp_path: Path, typed: Typed) -> None:
