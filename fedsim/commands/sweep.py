@@ -138,7 +138,8 @@ def _command(flags: argparse.Namespace) -> int:
         print_document({"out": str(out), "cells": summaries})
     else:
         runs = sweep_rows(out, [cell.name for cell in cells], summaries)
-        print_sweep(summaries, runs, out, missing, columns, flags.per_seed)
+        named = {cell.name: one for cell, one in zip(cells, summaries, strict=True)}
+        print_sweep(named, runs, out, missing, columns, flags.per_seed)
     if flags.open:
         open_page(out / "report.html")
     return int(any(s["status"] != "done" for s in summaries))
@@ -239,25 +240,25 @@ def sweep_rows(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> 
 
 
 def print_sweep(
-    summaries: list[dict[str, Any]],
+    summaries: dict[str, dict[str, Any]],
     runs: pd.DataFrame,
     out: Path,
     missing: str,
     columns: list[str] | None,
     per_seed: bool,
 ) -> None:
-    """The table, what failed, and where everything is; ``missing``: why there is no page."""
+    """The table, what failed, and where everything is.
+
+    ``summaries``: by the cell's name; ``missing``: why there is no page.
+    """
     from rich.console import Console
 
-    from fedsim.results.folders import delay_of
     from fedsim.show.headline import print_summary
 
     print_summary(Console(), runs, columns, per_seed)
-    for summary in summaries:
+    for name, summary in summaries.items():
         if summary["status"] != "done":
-            delay = delay_of(summary).replace(" ", "")
-            where = f"{delay} p={summary['gradient']:g} seed={summary['seed']}"
-            print(printable(f"failed: {where}: {summary['error']}"), file=sys.stderr)
+            print(printable(f"failed: {name}: {summary['error']}"), file=sys.stderr)
     print(printable(f"Results: {out}"))
     page = f"none: {missing}" if missing else out / "report.html"
     print(printable(f"Report:  {page}"))

@@ -210,7 +210,7 @@ def test_a_failed_cell_is_code_1_and_the_rest_is_done(typed: Typed, no_page: Non
     assert all(set(c) >= CELL for c in cells)
     said = typed(*arguments)
     assert said.code == 1
-    assert "failed: n=5 p=0.1 seed=0: RunFailed: " in said.err and "(Is a directory)" in said.err
+    assert "failed: n5-p0.1-s0: RunFailed: " in said.err and "(Is a directory)" in said.err
     assert "Traceback" not in said.out + said.err
     blocked.rmdir()
     assert typed(*arguments).code == 0

@@ -98,8 +98,12 @@ def test_a_lower_metric_leads_where_it_is_better() -> None:
 def test_a_sweep_and_its_page_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summaries = make_sweep(tmp_path, (10,), (0.1, 0.01), seeds=(0, 1), baseline=False)
     runs = fedsim.load(tmp_path).runs
-    print_sweep(summaries, runs, tmp_path, "", None, False)
-    told = " ".join(capsys.readouterr().out.split())
+    named = dict(zip(map(str, range(4)), summaries, strict=True))
+    named["1"] = named["1"] | {"status": "failed", "error": "no room"}
+    print_sweep(named, runs, tmp_path, "", None, False)
+    said = capsys.readouterr()
+    told = " ".join(said.out.split())
+    assert said.err == "failed: 1: no room\n"  # n, p and seed do not tell cells of --vary apart
     assert headline(runs).startswith("Best of 2: ") and f"{headline(runs)} Results:" in told
     assert f"<p>{escape(headline(runs))}</p>" in _intro(fedsim.load(tmp_path))
 
