@@ -62,8 +62,9 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
         return ""
     # Rounded, so that equal scores do not differ by 4e-15, nor by -0.
     shown = round(float(value or 0), 9) + 0.0
-    sign = "+" if signed and shown else ""
-    return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
+    if name in FRACTIONS:
+        return _signed(100 * shown, 2) if signed else f"{100 * shown:z.2f}"
+    return f"{shown:{'+' if signed and shown else ''}.3g}"
 
 
 def decimal_places(deviation: float, name: str) -> int:
@@ -94,15 +95,17 @@ def averaged(value: float | None, deviation: float | None, name: str) -> str:
     if not float(deviation or 0) < _LONG:
         return f"{score(value, name)} ± {deviation:.2g}"
     decimals = decimal_places(float(deviation or 0), name)
-    return f"{value:.{decimals}f} ± {deviation:.{decimals}f}"
+    return f"{value:z.{decimals}f} ± {deviation:.{decimals}f}"
 
 
 def averaged_difference(value: float | None, deviation: float | None, name: str) -> str:
     """A mean difference of two scores with its deviation, in percentage points for a fraction.
 
     Example:
-        >>> averaged_difference(-0.0648, 0.0042, "accuracy")
-        '-6.48 ± 0.42'
+        >>> averaged_difference(-0.0648, 0.0042, "accuracy"), averaged(-1e-9, 0.01, "loss")
+        ('-6.48 ± 0.42', '0.000 ± 0.010')
+        >>> difference(-0.00001, "accuracy"), averaged_difference(-0.001, 0.5, "loss")
+        ('0.00', '0.00 ± 0.50')
     """
     if _unknown(value) or _unknown(deviation) or not round(float(deviation or 0), 9):
         return difference(value, name)
@@ -111,7 +114,7 @@ def averaged_difference(value: float | None, deviation: float | None, name: str)
     if not float(deviation or 0) < _LONG:
         return f"{difference(value, name)} ± {deviation:.2g}"
     decimals = decimal_places(float(deviation or 0), name)
-    return f"{value:+.{decimals}f} ± {deviation:.{decimals}f}"
+    return f"{_signed(value or 0, decimals)} ± {deviation:.{decimals}f}"
 
 
 def digits(value: float | None) -> str:
@@ -147,9 +150,13 @@ def memory(count: float) -> str:
     Example:
         >>> memory(1), memory(256_000), memory(3 * 2**30)
         ('1 B', '250 KiB', '3 GiB')
+        >>> memory(999.6 * 1024), memory(2**41)
+        ('0.976 MiB', '2 TiB')
     """
-    power = max(p for p in range(4) if count >= 1000 * 1024 ** (p - 1) or p == 0)
-    return f"{count / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+    names = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = max(p for p in range(5) if count >= 999.5 * 1024 ** (p - 1) or p == 0)
+    value = count / 1024**power
+    return f"{value:.0f} {names[power]}" if value >= 999.5 else f"{value:.3g} {names[power]}"
 
 
 def seconds(value: float | None) -> str:
@@ -193,6 +200,12 @@ def _three(value: float, integer: bool = False) -> str:
         return f"{value:.0f}"
     # 9.995 prints as 10.0, not as 10.00: the digits follow from the rounded value.
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}"
+
+
+def _signed(value: float, decimals: int) -> str:
+    """A number with its sign, which one that reads 0 has not."""
+    text = f"{value:z.{decimals}f}"
+    return f"+{text}" if value > 0 and float(text) else text
 
 
 def _unknown(value: float | None) -> bool:
