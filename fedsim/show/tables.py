@@ -112,9 +112,9 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a row per cell: numbers are means over the seeds that are done.
 
     Further columns: `seeds`, how many are done, and `metric_sd`, `difference_sd`, `loss_sd`, their
-    sample standard deviations (ddof = 1; NaN of a single seed); `difference_seeds`, of how many
-    the difference is. `status` counts the seeds where some failed. Runs of one cell and seed are
-    not averaged: each keeps its row.
+    sample standard deviations (ddof = 1; NaN of a single seed); `metric_seeds` and
+    `difference_seeds`, of how many these are, as a score may be NaN. `status` counts the seeds
+    where some failed. Runs of one cell and seed are not averaged: each keeps its row.
     """
     fixed = ["temporal", "gradient", "seed"]
     numbers = [name for name in runs.select_dtypes("number") if name not in fixed]
@@ -127,6 +127,7 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     table = shown.drop_duplicates("_cell").sort_values("_cell")
     further = {f"{name}_sd": done[name].std(ddof=1) for name in SPREAD if name in runs.columns}
     further["seeds"] = cells["_done"].sum()
+    further["metric_seeds"] = done["metric"].count().reindex(means.index, fill_value=0)
     if "difference" in runs.columns:  # a seed without a reference has none
         further["difference_seeds"] = done["difference"].count().reindex(means.index, fill_value=0)
     further["status"] = cells["status"].agg(_counted)
@@ -305,7 +306,8 @@ def _points(full: pd.DataFrame) -> bool:
 def value_text(name: str, row: Mapping[Any, Any]) -> str:
     """What the column `name` shows of a row, whose values have the names of the frame's columns.
 
-    The score of a cell with fewer seeds than its `most_seeds` has both: `0.93 ± 0.04 (1 of 3)`.
+    The score of a cell with fewer seeds than its `most_seeds`, or than are done, has both numbers:
+    `0.93 ± 0.04 (1 of 3)`.
     """
     value, metric = row[name], row["metric_name"]
     if name in _SETTINGS and pd.isna(value):
@@ -323,6 +325,8 @@ def value_text(name: str, row: Mapping[Any, Any]) -> str:
         seeds, most_seeds = row.get("seeds", nan), row.get("most_seeds", 0)
         if not text or pd.isna(seeds):
             return text
+        if name == "metric" and row.get("metric_seeds", seeds) < seeds:
+            most_seeds, seeds = max(int(seeds), most_seeds), row["metric_seeds"]
         of_most = f" of {most_seeds}" if seeds < most_seeds else ""
         return f"{text} ({seeds:.0f}{of_most})"
     if name.endswith(units.OF_BITS):

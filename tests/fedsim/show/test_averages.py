@@ -34,6 +34,12 @@ def test_a_row_a_run_where_seeds_are_asked_for_and_in_csv() -> None:
     assert "±" not in table(runs[runs["seed"] == 0])
 
 
+def test_a_seed_that_is_done_without_a_score_is_not_in_the_mean() -> None:
+    """A metric of a user's own may be NaN; the deviation of the others is of two."""
+    runs = runs_of([cell(10, 0.1, m, seed=k) for k, m in enumerate((0.9, float("nan"), 0.8))])
+    assert table(runs, columns=["metric"]).splitlines()[2] == "| 0.8500 ± 0.0707 (2 of 3) |"
+
+
 def test_runs_of_one_seed_are_no_seeds() -> None:
     runs = runs_of([cell(10, 0.1, 0.9), cell(10, 0.1, 0.8), cell(10, 0.2, 0.7, seed=1)])
     lines = table(runs, columns=["gradient", "metric"]).splitlines()[2:]
