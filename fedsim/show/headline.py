@@ -54,9 +54,10 @@ def headline(runs: pd.DataFrame) -> str:
         more = f"It and {len(untold)} others cannot be told apart"
         parts.append(f"{one if len(untold) == 1 else more}{_seeds_told(best, untold, len(cells))}.")
     else:
+        few = f" by {best.count} seeds; a claim takes {_FEW}" if best.count < _FEW else ""
         parts.append(
             f"It is told from {'the other' if len(others) == 1 else 'all others'}"
-            f"{_seeds_told(best, others, len(cells)) if best.count < 2 else ''}."
+            f"{_seeds_told(best, others, len(cells)) if best.count < 2 else few}."
         )
     return " ".join(parts)
 

@@ -64,6 +64,8 @@ def test_several_seeds_have_their_own_interval() -> None:
     assert "It and n = 10, p = 0.01 cannot be told apart; about 45 seeds would tell" in told
     clear = headline(runs[runs["gradient"] != 0.01])
     assert clear.endswith("It is told from the other.")
+    of_three = headline(runs[(runs["gradient"] != 0.01) & (runs["seed"] < 3)])
+    assert "told from the other by 3 seeds; a claim takes 5." in of_three
 
 
 def test_the_correction_is_over_all_pairs_because_scores_choose_the_best() -> None:
