@@ -132,7 +132,8 @@ def plain_sgd(algorithm: object, setup: Setup) -> Unmet | None:
     if setup.optimizer is None:
         return None
     optimizer = setup.optimizer()
-    if unwrap(type(optimizer).step) not in _SGD_STEPS:  # a step of its own may scale gradients
+    is_sgd = isinstance(optimizer, SGD) and unwrap(type(optimizer).step) in _SGD_STEPS
+    if not is_sgd:  # a step of its own may scale gradients
         return Unmet("optimizer", f"{reason}, and clients train with {type(optimizer).__name__}")
     if used := momentum_of(optimizer):
         return Unmet("momentum", f"{reason}, and the clients' momentum is {used:g}", "0")
