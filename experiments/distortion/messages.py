@@ -26,7 +26,7 @@ RESULTS = Path(rows.__file__).parent / "results"
 UNBIASED = ("floats", "qsgd", "fedpaq", "natural", "eden", "uveqfed", "sketched")
 """Methods without a memory whose messages are unbiased."""
 
-MEMORY = ("ef_sign", "powersgd", "ef21", "sbc", "scalars")
+MEMORY = ("ef_sign", "powersgd", "topk", "ef21", "sbc", "stc", "sparseloco", "scalars")
 """Methods with error feedback, or EF21's estimate, and the mask of their own paper."""
 
 METHODS = UNBIASED + MEMORY

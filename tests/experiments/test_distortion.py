@@ -190,8 +190,8 @@ def test_the_page_has_the_numbers_of_the_summary() -> None:
         f"at other tasks has {ends['tau_elsewhere']}, and its pick is {ends['behind_elsewhere']}",
         f"{ends['slope_unbiased']} for unbiased methods and {ends['slope_memory']}",
         f"a difference of {ends['slope_less']}, over data sets {sets['slope_less']}",
-        f"rank its twelve methods with {ends['tau_curves']}",
-        f"ranks them with {ends['tau_twelve']}, {more}",
+        f"rank its fifteen methods with {ends['tau_curves']}",
+        f"ranks them with {ends['tau_fifteen']}, {more}",
         f"contains 0 ({sets['tau_curves_less']})",
     ):
         assert words in text, words
