@@ -27,7 +27,7 @@ from experiments.common.tables import is_strength, write_csv
 from fedsim import Cell, run_cells
 from fedsim.search import ended
 
-from .rows import ROWS, SCALES, TASKS, Row
+from .rows import ROWS, SCALES, TASKS
 from .stages import Case, Stages, Trial, two
 
 RESULTS = Path(__file__).parent / "results"
@@ -95,9 +95,6 @@ PAPERS = {
     "ef21": {"positions": "raw32"},
 }
 """Where a row's coder is not its paper's; indices of a paper that names no code have 32 bits."""
-
-MASKED = ("topk", "stc", "sparseloco")
-"""Methods whose finals had momentum masking, which ``auto`` does not give them now."""
 
 
 class Part(NamedTuple):
@@ -322,12 +319,8 @@ def cases(task: str, budget: float, stages: Stages) -> Iterator[tuple[Case, Cell
 
 def place(task: str, budget: float, data: str | None, stop: float, out: Path) -> bool:
     """Codes a place's runs again and adds their lines to ``out``; False where time was out."""
-    rows: dict[str, Row] = {
-        name: replace(row, more={**row.more, "momentum_masking": "on"}) if name in MASKED else row
-        for name, row in ROWS.items()
-    }
     with TemporaryDirectory() as folder:
-        stages = Stages(task, TASKS[task], rows, SCALES["short"], Path(folder), 1, data)
+        stages = Stages(task, TASKS[task], ROWS, SCALES["short"], Path(folder), 1, data)
         for case, cell, line in cases(task, budget, stages):
             skipped = case.method in UNCODED and task not in WHOLE
             if skipped or has(out, task, case):
