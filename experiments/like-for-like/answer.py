@@ -140,10 +140,11 @@ def each_place_once(places: pd.DataFrame, scores: pd.DataFrame) -> str:
     mean = scores.pivot_table("logit", "place", "method")
     ahead = mean.lt(mean[top], axis=0).sum().sort_values(ascending=False, kind="stable")
     most = ahead.index[ahead == ahead.iloc[0]]
+    near = rest.index[rest["seeds"] >= analysis.LEVEL]
     return (
         f"**Each place once**, which was not planned. `{top}` leads. Where the places are given "
-        f"and seeds alone vary, all others are told from it but "
-        f"{listed(rest.index[rest['seeds'] >= analysis.LEVEL])}. Where places vary, "
+        f"and seeds alone vary, all others are told from it"
+        f"{f' but {listed(near)}' if len(near) else ''}. Where places vary, "
         f"{listed(rest.index[rest['chance'] < analysis.LEVEL])} and no other. It errs more than "
         f"{listed(most)} at {ahead.iloc[0]} of the {len(mean)} places. Twelve places of four data "
         "sets contain little about others."

@@ -358,7 +358,7 @@ def test_an_added_method_stands_beside_the_others() -> None:
 
 
 RANKED_TASKS = [task for task in rows.TASKS if task != "digits_iid"]
-COMMITTED = sorted(path.parent.name for path in RESULTS.glob("*/finals.csv"))
+COMMITTED = sorted(path.parent.name for path in RESULTS.glob("*/trials.csv"))
 
 
 @pytest.mark.parametrize("task", COMMITTED)
