@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.intervals import mean
-from fedsim.results.labels import reference
+from fedsim.results.labels import in_order, reference
 from fedsim.results.load import Results, load_results
 
 LEVEL = 0.05
@@ -91,7 +91,7 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     lots, failed = [], []
     for runs, name in named:
         lots.append(without_reference(runs))
-        methods = sorted({*lots[-1]["label"]})
+        methods = in_order(lots[-1]["label"])
         if len(methods) != 1:
             held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
             raise UsageError(f"{name}: {held}; give folders of one method each")

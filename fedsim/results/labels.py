@@ -1,7 +1,7 @@
 """The labels of methods, and the columns `label`, `dense` and `ends_dense` of results."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -18,6 +18,7 @@ VARIANT = "variant"
 """The column of the settings in which runs differ; there only where some do."""
 
 _PART = re.compile(r", (?=\w+ = )")  # between the settings of a variant
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _NOT_DENSE = ("downlink", "catch_up", "controller", "momentum_masking")
 
 EPOCHS = "local_epochs"
@@ -33,6 +34,22 @@ FACTS = ("label", "dense", "ends_dense")
 _ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
 
 
+def in_order(labels: Iterable[str]) -> list[str]:
+    """The labels once each, by the alphabet, in which numbers stand by their values.
+
+    Example:
+        >>> in_order(["sbc (lr = 10)", "sbc (lr = 2)", "sbc (lr = 0.5)", "sbc (lr = 2)"])
+        ['sbc (lr = 0.5)', 'sbc (lr = 2)', 'sbc (lr = 10)']
+    """
+
+    def parts(label: str) -> tuple[list[str | float], str]:
+        texts = _NUMBER.split(label)
+        # Texts and numbers alternate, so that parts of one place compare.
+        return [float(text) if i % 2 else text for i, text in enumerate(texts)], label
+
+    return sorted(set(labels), key=parts)
+
+
 def delay_symbol(frame: pd.DataFrame) -> str:
     """The symbol of the cells' delay: E if all of them train in local epochs, else n.
 
@@ -45,18 +62,18 @@ def delay_symbol(frame: pd.DataFrame) -> str:
 
 
 def methods_of(frame: pd.DataFrame) -> list[str]:
-    """The labels of `frame` by the alphabet.
+    """The labels of `frame`, `in_order`.
 
     `dense`, the reference, is there only where it is alone; `raw` only where some of its cells are
     on no other method's plane, whose line p = 1 they may be.
     """
-    names = sorted(set(frame.loc[~frame["dense"], "label"]))
+    names = in_order(frame.loc[~frame["dense"], "label"])
     if len(names) == 1 and ends_dense(frame[frame["label"] == names[0]]):
         return names  # whose plane has all cells
     left = frame.loc[frame["dense"] & (frame["temporal"] != 1), "label"]
     for name in names if len(left) else ():
         left = left.drop(left.index.intersection(of_method(frame, name).index))
-    return names + sorted(set(left)) or sorted(set(frame["label"]))
+    return names + in_order(left) or in_order(frame["label"])
 
 
 def several(frame: pd.DataFrame) -> bool:

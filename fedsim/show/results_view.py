@@ -10,6 +10,7 @@ import pandas as pd
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.results import load as files
 from fedsim.results.compare import compare_frames
+from fedsim.results.labels import in_order
 from fedsim.results.load import Results
 from fedsim.results.ranks import Comparison, Test
 from fedsim.show import answer, markup
@@ -87,14 +88,14 @@ class ResultsView(Results):
         Example:
             fedsim.load("results/sbc", "results/dropping").compare_methods().answer
         """
-        groups = [replace(self, runs=self._of(label)) for label in sorted({*labels})] or [self]
+        groups = [replace(self, runs=self._of(label)) for label in in_order(labels)] or [self]
         return compared_blocks(blocks_of(groups, budgets, budget_of), reference, margin, test)
 
     def _of(self, label: str) -> pd.DataFrame:
         """The runs of a method; ``UsageError`` where there is none of that label."""
         runs = self.runs[self.runs["label"] == label]
         if runs.empty:
-            raise UsageError(unknown("method", label, sorted({*self.runs["label"]})))
+            raise UsageError(unknown("method", label, in_order(self.runs["label"])))
         return runs
 
     def html(self) -> str:

@@ -16,6 +16,7 @@ from fedsim.results.aliases import COLUMN_HEADINGS, named_columns
 from fedsim.results.labels import (
     VARIANT,
     delay_symbol,
+    in_order,
     of_dense,
     reference,
     settings_in_labels,
@@ -222,11 +223,16 @@ def summary_texts(
 
 def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` by task, method where there are several, n upwards, p downwards and seed."""
-    by = ["label"] if several(runs) else []
-    return runs.sort_values(
-        ["task", *by, "temporal", "gradient", "seed"],
-        kind="stable",
-        ascending=[True, *(True for _ in by), True, False, True],
+    by = ["_label"] if several(runs) else []
+    places = {label: place for place, label in enumerate(in_order(runs["label"]))}
+    return (
+        runs.assign(_label=runs["label"].map(places))
+        .sort_values(
+            ["task", *by, "temporal", "gradient", "seed"],
+            kind="stable",
+            ascending=[True, *(True for _ in by), True, False, True],
+        )
+        .drop(columns="_label")
     )
 
 

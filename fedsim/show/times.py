@@ -13,7 +13,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import SECONDS, ends_over_rates, joules, price
 from fedsim.network.spec import ALLREDUCE, NetworkSpec, parse
-from fedsim.results.labels import averages, delay_symbol
+from fedsim.results.labels import averages, delay_symbol, in_order
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.settings import controllers
@@ -175,7 +175,7 @@ class Bandwidths:
     def methods(self) -> dict[str, np.ndarray]:
         """Each method's time with its best cell at every rate, (B,)."""
         labels = self.cells["label"].to_numpy()
-        return {str(name): self.seconds[labels == name].min(axis=0) for name in sorted(set(labels))}
+        return {str(name): self.seconds[labels == name].min(axis=0) for name in in_order(labels)}
 
     def fastest(self) -> list[tuple[float, float, str]]:
         """Which method is fastest where: (from rate, to rate, label), ascending.

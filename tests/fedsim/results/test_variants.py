@@ -98,6 +98,17 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
     assert [texts[0] for texts, _ in rows] == labels
 
 
+def test_settings_stand_by_their_values_not_by_their_digits(tmp_path: Path) -> None:
+    rates = ["1e-05", "0.5", "2.0", "10.0"]
+    for lr in reversed(rates):
+        make_sweep(tmp_path / lr, (10,), (0.1,))
+        say(tmp_path / lr, f"lr = {lr}")
+    runs = load_results(*tmp_path.iterdir()).runs
+    assert methods_of(runs) == [f"sbc (lr = {rate})" for rate in rates]
+    _, rows, _ = summary_texts(runs)
+    assert [float(texts[0]) for texts, _ in rows] == [*map(float, rates)] * 2
+
+
 def test_what_no_table_can_hold_together(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10,), (0.1,), failed=[(1, 1)])
     make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK, metric_name="top5")
