@@ -199,8 +199,8 @@ def _print_cells(table: "pd.DataFrame") -> None:
     title = f"A: {first}, B: {other}, by the last evaluation"
     words = (
         "A and B are means over seeds, and A - B has its interval of 95 %. Up and total are bits: "
-        "of a client upstream, and of all both ways. Neither is better where the difference "
-        "cannot be told at 5 %."
+        "payloads of a client upstream, and all that travelled both ways, with framing and the "
+        "first model. Neither is better where the difference cannot be told at 5 %."
     )
     if len(table) > 1:
         words += f" p-values are corrected for {len(table)} cells (Holm)."

@@ -27,8 +27,9 @@ def from_peft(
     """A task that trains adapters of `peft` on a frozen base, over another task's data.
 
     Parameters that `peft` trains travel; the base does not: every process makes it by `model` once,
-    and none is sent it. A digest of the base's weights and of `config` is part of what a run is
-    (`Data.base`), so that a run is not resumed, and no worker takes part, with another base.
+    and none is sent it. Running statistics of its BatchNorm layers travel as buffers do. A digest
+    of the base's weights and of `config` is part of what a run is (`Data.base`), so that a run is
+    not resumed, and no worker takes part, with another base.
 
     Args:
         model: a function that makes the base: `partial(AutoModelForSequenceClassification
