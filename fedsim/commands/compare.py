@@ -1,7 +1,7 @@
 """``fedsim compare``: folders of runs, by paired tests over the seeds that all have."""
 
 import argparse
-from math import isnan
+from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
 from fedsim.commands import flags as shared
@@ -28,7 +28,8 @@ def add_compare(commands: Any) -> None:
         description="Compares the methods of folders over the tasks and seeds that all have: the "
         "mean difference of the last evaluation to the best method, its 95 % interval, paired "
         "tests corrected by Holm's method, Friedman's and Nemenyi's tests, and equivalence within "
-        "a margin. Two folders of one method each are also compared cell by cell.",
+        "a margin. Without --budget, two folders of one method each are also compared cell by "
+        "cell.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="a run or a sweep; several")
     parser.add_argument("--reference", metavar="METHOD", help="differences are to it, not the best")
@@ -70,10 +71,10 @@ def _command(flags: argparse.Namespace) -> int:
     two = len(groups) == 2 and all(
         without_reference(group.runs)["label"].nunique() < 2 for group in groups
     )
-    cells = compare(*flags.folders) if two else None
+    budgets = [budget for budget in flags.budget.split(",") if budget.strip()]
+    cells = compare(*flags.folders) if two and not budgets else None  # by the last evaluation
     blocks, result, cause = None, None, ""
     try:
-        budgets = [budget for budget in flags.budget.split(",") if budget.strip()]
         blocks = blocks_of(groups, budgets, flags.budget_of)
         result = compared_blocks(blocks, flags.reference, flags.margin, flags.test)
     except UsageError as error:
@@ -161,10 +162,20 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
         words += f" Left out: {result.left_out} blocks that some methods lack."
     if blocks.failed:
         words += f" Failed runs count nowhere: {blocks.failed}."
-    title = f"{len(result.methods)} methods by the last evaluation"
+    title = f"{len(result.methods)} methods by the last evaluation{_within(blocks)}"
     texts = [_method(row, result, blocks) for row in result.methods.to_dict("records")]
     layout: Any = {"names": ["method"], "words": ["better"], "title": title, "caption": words}
     print_whole(console, text_table(texts, console.width, **layout))
+
+
+def _within(blocks: "Blocks") -> str:
+    """The budgets of a comparison; empty without one."""
+    budgets = sorted({*blocks.cells["budget"]})
+    if isinf(budgets[-1]):
+        return ""
+    ways = "up" if blocks.budget_of == "up" else "both ways"
+    mean = " (mean)" if len(budgets) > 1 else ""
+    return f" within {', '.join(map(units.bits, budgets))} {ways} of a client{mean}"
 
 
 def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> dict[str, str]:

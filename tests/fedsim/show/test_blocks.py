@@ -121,6 +121,22 @@ def test_the_command_answers(
     assert told["blocks"] == 5 and len(told["pairs"]) == 3 and "cells" not in told
 
 
+def test_two_methods_within_a_budget(
+    three: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is printed is of the budget alone, and no table of the last evaluations."""
+    monkeypatch.setenv("COLUMNS", "150")
+    folders = [str(path) for path in three[:2]]
+    for budget, told in (("1Gbit", "1.00 Gbit up"), ("1Gbit,2Gbit", "1.00 Gbit, 2.00 Gbit up")):
+        assert main(["compare", *folders, "--budget", budget]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert f"within {told} of a client" in out and "A - B" not in out
+    assert main(["compare", *folders, "--budget", "1Gbit", "--json"]) == 0
+    assert "cells" not in json.loads(capsys.readouterr().out)
+    assert main(["compare", *folders]) == 0
+    assert "A - B" in capsys.readouterr().out
+
+
 def test_wrong_flags_are_refused_before_any_file(
     three: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
