@@ -43,10 +43,13 @@ def ratio(value: float | None) -> str:
     """A compression ratio: `×3.21`, `×35.1`, `×24935`; empty where it is not known, or of 0 bits.
 
     Example:
-        >>> ratio(35.06), ratio(math.inf)
-        ('×35.1', '')
+        >>> ratio(35.06), ratio(0.0042), ratio(math.inf)
+        ('×35.1', '×0.0042', '')
     """
-    return "" if _unknown(value) or value == math.inf else f"×{_three(float(value or 0))}"
+    if _unknown(value) or value == math.inf:
+        return ""
+    number = float(value or 0)
+    return f"×{number:.2g}" if 0 < number < 0.0995 else f"×{_three(number)}"
 
 
 def score(value: float | None, name: str) -> str:
