@@ -24,7 +24,7 @@ from fedsim.show.style import higher_is_better
 
 CELL = ["task", "label", "temporal", "gradient"]
 _DECIDES = 0.5  # of the seconds, from which on the download decides
-_COMPUTE = ("compute", "by_flops", "flops")
+_COMPUTE = ("compute", "measured", "by_flops", "flops")
 """The settings of a network by which clients do as many local iterations as fit into a time."""
 
 _NONE_DONE = "there is no run that is done: a price needs one"
@@ -262,7 +262,7 @@ def _decided_by_the_clock(config: Mapping[str, Any], network: NetworkSpec) -> st
     for key in ("deadline", "ask"):
         if config.get(key) is not None:
             return key
-    if "battery" in str(config.get("network")):
+    if "battery=" in str(config.get("network")):
         return "network"
     if config.get("local_seconds") is not None:
         trained = parse(str(config["network"]))

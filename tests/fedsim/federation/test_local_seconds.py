@@ -52,8 +52,9 @@ def test_every_client_does_what_fits(
     assert delay_symbol(results.runs) == "T"
     again = priced(results, parse_network(NETWORK))["sim_seconds"].tolist()
     assert again == pytest.approx(own, abs=1e-9)
-    with pytest.raises(UsageError, match="local_seconds = 1"):
-        priced(results, parse_network("up=120bit, compute=2s"))
+    for other in ("up=120bit, compute=2s", "4g", "up=120bit, compute=1*measured"):
+        with pytest.raises(UsageError, match="local_seconds = 1"):
+            priced(results, parse_network(other))
     assert not verify(tmp_path).failures
 
 

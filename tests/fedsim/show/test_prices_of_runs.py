@@ -45,3 +45,10 @@ def test_the_price_on_its_own_network_is_its_own_clock(
     own = pd.read_parquet(tmp_path / "rounds.parquet")["sim_end_seconds"]
     ends = priced(load(tmp_path), parse(given["network"]))["sim_end_seconds"]
     assert ends.tolist() == pytest.approx(own.tolist(), rel=1e-9)
+
+
+def test_a_trace_called_battery_is_no_battery(tmp_path: Path) -> None:
+    trace = tmp_path / "battery.csv"
+    trace.write_text("seconds,up,down\n0,1e5,1e5\n")
+    run(small(iterations=5, network=f"compute=1ms, trace={trace}"), tmp_path / "run")
+    assert priced(load(tmp_path / "run"), parse("4g, compute=1ms"))["sim_seconds"].iloc[0] > 0
