@@ -8,29 +8,30 @@ from safetensors.torch import load
 from fedsim.federation import evaluation
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, settings_used
 from fedsim.ground.columns import row_of
 from fedsim.ground.threads import one_thread
-from fedsim.results.schema import TRAINED
+from fedsim.results.schema import KEYS, TRAINED
 from fedsim.runs.run import describe_run
 from fedsim.runs.verify.recordedrun import RecordedRun
-from fedsim.runs.verify.rerun import elsewhere
+from fedsim.runs.verify.rerun import elsewhere, of_this_version
 from fedsim.runs.verify.tables import LAST_DIGITS, Shares, value_differences
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import flags_of
 
 SCORED = 0.01
 """How far scores of the same model may be apart on another processor or device, as a share."""
 
 
-def scoring_trainer(config: RunConfig) -> Trainer | None:
-    """A trainer that scores the run's model on the CPU.
-
-    None where clients have models of their own, by which the run is scored: no file holds them.
-    """
+def scoring_trainer(config: RunConfig) -> Trainer:
+    """A trainer that scores the run's model on the CPU."""
     on_cpu = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
-    trainer = Trainer(on_cpu, ClientData.of(on_cpu))
-    template = config.plan.client.payload_template(trainer.template)
-    return None if evaluation.differ(trainer, template) else trainer
+    return Trainer(on_cpu, ClientData.of(on_cpu))
+
+
+def has_own_models(config: RunConfig, trainer: Trainer) -> bool:
+    """Whether clients have models of their own, by which the run is scored: no file holds them."""
+    return evaluation.differ(trainer, config.plan.client.payload_template(trainer.template))
 
 
 def score_differences(recorded: RecordedRun, config: RunConfig, trainer: Trainer) -> Iterator[str]:
@@ -64,14 +65,36 @@ def settings_differences(recorded: RecordedRun, config: RunConfig) -> Iterator[s
     columns = {name: x for name, x in description.items() if name not in done}
     where = "by config.toml"
     yield from value_differences("summary.json", recorded.summary, columns, Shares(), where)
-    trained = {k: x for k, x in config.filled().items() if x is not None}
-    stored = {
-        name: x
-        for name, x in (recorded.summary.get(TRAINED) or {}).items()
-        if name not in ("lr", "momentum")  # the optimizer's, which may be the task's
-    }
-    yield from value_differences("summary.json: settings", stored, trained, Shares(), where)
+    filled, summary = config.filled(), recorded.summary.get(TRAINED) or {}
+    trained = {k: x for k, x in filled.items() if x is not None}
+    stored = {name: x for name, x in summary.items() if name not in _OF_OPTIMIZER}
+    yield from value_differences(_SETTINGS, stored, trained, Shares(), where)
     for name in ("lr", "momentum"):
-        value, expected = (recorded.summary.get(TRAINED) or {}).get(name), trained.get(name)
+        value, expected = summary.get(name), trained.get(name)
         if expected is not None and value not in (None, expected):
-            yield f"summary.json: settings: {name} is {value}, and {expected} {where}"
+            yield f"{_SETTINGS}: {name} is {value}, and {expected} {where}"
+    if summary and of_this_version(recorded.folder):  # earlier ones filled in other settings
+        both = stored.keys() & trained.keys()
+        others = {*KEYS, *_OF_OPTIMIZER, *flags_of(config.plan.algorithm)}
+        for name in sorted((stored.keys() | trained.keys()) & filled.keys() - both - others):
+            yield f"{_SETTINGS}: {name} is {stored.get(name)}, and {trained.get(name)} {where}"
+
+
+_SETTINGS = f"summary.json: {TRAINED}"
+_OF_OPTIMIZER = ("optimizer", "weight_decay", "lr_steps", "lr", "momentum")
+"""What is the optimizer's, and so the task's where ``config.toml`` does not have it."""
+
+
+def optimizer_differences(
+    recorded: RecordedRun, config: RunConfig, trainer: Trainer
+) -> Iterator[str]:
+    """Where a run's summary is of another optimizer than its task and its ``config.toml`` make.
+
+    Tasks of an earlier version may have had others.
+    """
+    if not of_this_version(recorded.folder):
+        return
+    made = settings_used(config, trainer.parameters.values())
+    expected = {name: made[name] for name in _OF_OPTIMIZER}
+    stored = recorded.summary.get(TRAINED) or {}
+    yield from value_differences(_SETTINGS, stored, expected, Shares(), "by config.toml")

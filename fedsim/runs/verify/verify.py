@@ -23,7 +23,13 @@ from fedsim.runs.verify import messages, replay
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
-from fedsim.runs.verify.score import score_differences, scoring_trainer, settings_differences
+from fedsim.runs.verify.score import (
+    has_own_models,
+    optimizer_differences,
+    score_differences,
+    scoring_trainer,
+    settings_differences,
+)
 from fedsim.runs.verify.storedgrid import Replies
 from fedsim.runs.verify.tables import LAST_DIGITS, TOLERANCE, Shares
 from fedsim.runs.verify.verdict import Verdict, digest_difference
@@ -134,7 +140,8 @@ def _by_settings(
     elif not verdict.failures:
         with one_thread():
             trainer = scoring_trainer(config)
-        if trainer is None:
+        verdict.failures += optimizer_differences(recorded, config, trainer)
+        if has_own_models(config, trainer):
             verdict.unchecked.append("the score: it is of the clients' own models")
         else:
             verdict.add("score", score_differences(recorded, config, trainer))

@@ -15,7 +15,7 @@ import pytest
 from fedsim import SweepConfig, run, sweep
 from fedsim.commands.verify import one_line
 from fedsim.ground.files import FILES, write_parquet
-from fedsim.results.schema import read_summary, write_run
+from fedsim.results.schema import TRAINED, read_summary, write_run
 from fedsim.runs.verify.outputs import verify_outputs
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.rerun import Span
@@ -154,6 +154,8 @@ def test_values_that_no_version_writes_are_named(alone: Path) -> None:
         ('method = "sbc"', 'method = "topk({p}) | float32"'),
         ("iterations = ", "iterations = 777 #"),
         ("[training]", "[training]\nlr = 0.5"),
+        ("iterations = ", "stop_at_bits = 1e9\niterations = "),
+        ("iterations = ", 'network = "4g, compute=10ms"\niterations = '),
     ],
 )
 def test_settings_of_another_run_are_named(old: str, new: str, alone: Path) -> None:
@@ -163,6 +165,14 @@ def test_settings_of_another_run_are_named(old: str, new: str, alone: Path) -> N
     file.write_text(text or file.read_text().replace(old, new, 1))
     reseal(alone)
     assert " by config.toml" in first_failure(alone)
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_norm", 5.0), ("lr", 0.5), ("momentum", 0.5)])
+def test_settings_that_the_config_lacks_are_named(name: str, value: float, alone: Path) -> None:
+    """As if the run had them, and somebody had taken their line out of ``config.toml``."""
+    cell = {key: x for key, x in read_summary(alone).items() if key != FILES}
+    write_run(alone, cell | {TRAINED: cell[TRAINED] | {name: value}})
+    assert f"{name} is {value}" in first_failure(alone)
 
 
 OPENED: list[str] = []
