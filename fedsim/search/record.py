@@ -108,8 +108,7 @@ def methods(
     of two finalists, else by the intervals of two trials. ``failed`` counts refused trials, too.
     """
     goal, finals = study.space.goal, {final.trial: final for final in ranked}
-    done = frame["state"] == "complete"
-    pruned = ~done & frame["why"].isin((BEHIND, DEARER))
+    done, pruned = by_themselves(frame), frame["why"].isin((BEHIND, DEARER))
     ends = pd.DataFrame({"trials": 1, "done": done, "pruned": pruned, "failed": ~done & ~pruned})
     counts = ends.groupby(frame["method"]).sum().astype(int)
     counts = counts.reindex(list(study.space.methods), fill_value=0)
@@ -198,8 +197,13 @@ def explained(frame: pd.DataFrame, goal: Goal) -> dict[str, optuna.Study]:
     return {k: _study_of(ended, v) for k, v in values.items() if ended[v].nunique() > 1}
 
 
+def by_themselves(frame: pd.DataFrame) -> pd.Series:
+    """Which trials ended by themselves or at the target; on a front others are complete, too."""
+    return (frame["state"] == "complete") & ~frame["why"].isin((BEHIND, DEARER))
+
+
 def _ended(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[(frame["state"] == "complete") & frame["loss"].lt(inf)]
+    return frame[by_themselves(frame) & frame["loss"].lt(inf)]
 
 
 def _study_of(ended: pd.DataFrame, column: str) -> optuna.Study:

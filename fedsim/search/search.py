@@ -187,13 +187,12 @@ def _written(
     if first is not None:
         write_text(out / "best.toml", to_toml(first, goal))
         again = rerun(out, rows)
-    states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
     facts = {
         "task": base.plan.task.name,
         "goal": goal.words(),
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
-        "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
+        "trials": f"{len(frame)}, of which {record.by_themselves(frame).sum()} ended by themselves",
         "finals": played,
         "time": units.duration(study.seconds),
         "clients": str(base.plan.clients),

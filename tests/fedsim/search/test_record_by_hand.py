@@ -111,6 +111,27 @@ def test_a_row_per_method_counts_its_trials_and_has_its_best(compared: Any) -> N
     assert texts[""] == "2 tie" and texts["accuracy, best trial"].startswith("0.6250 (0.4")
 
 
+def test_on_a_front_a_trial_that_was_ended_early_is_no_done_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its point counts for the front, and so its state is complete."""
+    in_memory(monkeypatch)
+    study, curves = made_study(FRONT), dict[str, Curve]()
+    for k, why in enumerate(["", "", BEHIND]):
+        number, _ = study.ask()
+        curves[f"c{k}"] = curve((500 + k, 0.5))
+        study.tell(number, f"c{k}", curves[f"c{k}"], why)
+        (tmp_path / "cells" / f"c{k}").mkdir(parents=True)
+        (tmp_path / "cells" / f"c{k}" / "summary.json").touch()
+    monkeypatch.setattr(record.curves, "read_curve", lambda folder, of="up": curves[folder.name])
+    monkeypatch.setattr(record.curves, "ended", lambda folder: {"status": "done"})
+    frame = trials(study, tmp_path)
+    rows = record.methods(study, frame, (), tmp_path).set_index("method")
+    assert frame["state"].tolist() == ["complete"] * 3
+    assert rows.loc["sbc", ["trials", "done", "pruned", "failed"]].tolist() == [2, 1, 1, 0]
+    assert rows.loc["stc", ["trials", "done", "pruned", "failed"]].tolist() == [1, 1, 0, 0]
+
+
 def test_finals_decide_between_methods(compared: Any) -> None:
     """The finals rank stc first, and their seeds tell the two apart, the samples do not."""
     rows = compared(40, finalist(1, [-0.7, -0.71]), finalist(2, [-0.5, -0.51]))
@@ -140,6 +161,7 @@ def matters(**columns: Any) -> pd.DataFrame:
             "bits": [2.0 ** (k // 8) for k in range(80)],
             "loss": [k / 40 for k in range(80)],
             "state": "complete",
+            "why": "",
         }
     )
     return made.assign(**columns)
@@ -170,6 +192,8 @@ def test_no_importance_is_named_from_few_trials_of_a_method() -> None:
     assert not too_few(rows[:40], names)
     early = rows[:40].assign(state=["complete"] * 39 + ["pruned"])
     assert "b has 19" in too_few(early, names)
+    behind = rows[:40].assign(why=[""] * 39 + [BEHIND])  # as on a front
+    assert "b has 19" in too_few(behind, names)
     for loss in (inf, None):
         assert "b has 19" in too_few(rows[:40].assign(loss=[*[1.0] * 39, loss]), names)
     assert "c has 0" in too_few(rows, (*names, "c"))
