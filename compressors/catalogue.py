@@ -246,14 +246,18 @@ _EVERY = (
         "ef(threelc(1.75))"),
     Row("sketchml", "codec", "whole.sketchml:SketchML",
         "SketchML: quantile buckets in MinMaxSketches, delta keys", "Jiang et al. 2018, section 3",
-        "ef(sketchml(0.3, 16, 4))"),
-    # as DeepReduce sets it up: without the grouped MinMaxSketch, "as it has only minor effects"
+        "ef(sketchml(0.3, 16, 4))",
+        differs="quantiles are exact; a bucket arrives as its values' mean, the paper's as the "
+                "middle of its two ends"),
+    # DeepReduce's set-up: without the grouped MinMaxSketch and without buckets for each sign, "as
+    # they have only minor effects"
     Row("skcompress", "method",
         "skcompress(p, buckets=128) = ef(topk(p) | sketch(buckets) | delta_huffman | huffman); p "
         "= 1: ef(nonzero | sketch(buckets) | delta_huffman | huffman)",
         "SKCompress: quantile buckets and delta keys by Huffman",
         f"Jiang et al. 2020; {DEEPREDUCE}, section 6.3", "skcompress(0.1, 16)",
-        differs="as DeepReduce sets it up: without the grouped MinMaxSketch"),
+        differs="without the grouped MinMaxSketch, as DeepReduce sets it up; signs have buckets of "
+                "their own, as in SKCompress; a bucket arrives as its values' mean"),
     Row("deepreduce", "method", "published:deepreduce",
         "DeepReduce: a coder for indices, a coder for values", f"{DEEPREDUCE}, Table 3",
         "deepreduce(0.1, bloom_p0, 'qsgd')",
@@ -294,12 +298,14 @@ _EVERY = (
     Row("demo", "method", "contrib.dct:demo",
         "DeMo: the largest cosine coefficients of a fading memory", f"{_DEMO}, Algorithm 1",
         "demo(0.1, 0.9, 8)", portable=False,
-        differs="the server adds the mean, the paper the sign of what all sent", contrib=True),
+        differs="the server adds the mean, the paper the sign of what all sent; of a vector the "
+                "largest of size * size coefficients, in the paper of each tile", contrib=True),
     Row("subset", "codec", "contrib.subset:Subset",
         "A random fraction of the entries before another codec", f"{_COCKTAIL}, section 3",
         "subset(0.3, topk(0.2) | float32 | golomb)", contrib=True),
     Row("dct", "codec", "contrib.dct:Cosine", "A cosine transform of tiles before another codec",
         f"{_DEMO}, section 3", "dct(8, topk(0.2) | float32 | golomb)", portable=False,
+        differs="the last tiles are smaller, the paper's sides are divisors of the tensor's",
         contrib=True),
     Row("chunk_topk", "sparsifier", "sparsify.blocks:ChunkTopK",
         "The fraction p of largest magnitude of every chunk", f"{_SPARSELOCO}; {_DEMO}",
@@ -325,7 +331,9 @@ _EVERY = (
         "Shlezinger et al. 2021, section III", "lattice(2) | huffman"),
     Row("uveqfed", "method", "uveqfed(bits=2) = lattice(bits) | ans",
         "UVeQFed: a dithered lattice, entropy-coded", "Shlezinger et al. 2021, section III",
-        "uveqfed(3)", differs="each tensor by itself; symbols by range ANS"),
+        "uveqfed(3)",
+        differs="each tensor by itself; the rate sets a cell's area, in the paper a fixed number "
+                "of points in a ball; symbols by range ANS"),
     Row("exponents", "symbols", "coders.rans:Exponents",
         "Lossless floats: exponents by range ANS, the rest as it is",
         "Johnson 2022 (DietGPU); Hershcovitch et al. 2024", "float32 | exponents"),
@@ -334,7 +342,8 @@ _EVERY = (
         "Richtárik et al. 2021, Algorithm 2", "ef21(topk(0.1) | float32 | golomb)"),
     Row("diana", "compressor", "contrib.diana:Diana",
         "DIANA: differences from a shift that learns, for strategy diana; all others refuse it",
-        "Mishchenko et al. 2019, Algorithm 1", "diana(qsgd(7))", contrib=True),
+        "Mishchenko et al. 2019, Algorithm 1", "diana(qsgd(7))",
+        differs="without its momentum and its proximal step", contrib=True),
     Row("marina", "compressor", "contrib.marina:Marina",
         "MARINA: dense, or how the gradient changed; strategy marina computes both",
         "Gorbunov et al. 2021, Algorithm 1", "marina(cnat, 0.1)",

@@ -32,7 +32,7 @@ class RunLength:
     Symbols: (run, symbol) pairs, the symbol in ceil(log2 alphabet) bits, until k symbols
     are complete.
 
-    Source: Gajjala et al. 2020 (section II, widths are not given there); DeepReduce
+    Source: Gajjala et al. 2020 (section 2.1, widths are not given there); DeepReduce
     (Kostopoulou et al. 2021), appendix on run-length coding of the bitmap.
 
     Example:

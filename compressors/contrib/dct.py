@@ -38,7 +38,8 @@ class Cosine(Transform):
     A tensor is a matrix of its first axis by all others, cut into tiles of ``size`` by ``size``; a
     vector into pieces of ``size``. The last tiles are smaller (the paper takes the largest
     divisor of a side in the place of ``size``). Coefficients are handed on tile after tile, so that
-    ``chunk_topk(p, size * size)`` chooses tile by tile where sides are multiples of ``size``.
+    ``chunk_topk(p, size * size)`` chooses tile by tile in a matrix whose sides are multiples of
+    ``size``. Pieces of a vector and smaller tiles share a chunk; the paper chooses in each.
     Orthonormal: errors keep their norm. What leaves float32 saturates.
 
     Args:

@@ -29,7 +29,8 @@ class Sketch(BasePart):
     proportion to its number of values (at least one), and a side's buckets begin at equal
     ranks of it, so a bucket never holds both signs. Equal values share a bucket, so ties leave
     some buckets empty; these are not sent. The quantiles are exact, by sorting; the paper
-    approximates the same ones with a streaming sketch.
+    approximates the same ones with a streaming sketch. A bucket arrives as the mean of its values,
+    which has the least error; in the paper as the middle of its two ends.
 
     A symbol is a bucket's number; side information is the number of buckets and their
     means, 32 bits each. ``buckets`` is a whole number from 2 to 65536; ``ValueError`` else.

@@ -89,13 +89,13 @@ class SketchML:
     b_i is the number of the bucket of key i, from the group's nearest to zero, and h_r(i) its cell
     in row r.
 
-    Values become the numbers of quantile buckets (``Sketch``), positive and negative apart. The
-    buckets of a sign are parted into groups of neighbours, each with its keys (positions) and a
-    MinMaxSketch of its own: a table of hash rows whose cells hold the smallest number, counted
-    from the bucket of the group nearest to zero, of the keys that fall on them. A key's number is
-    read as the largest of its cells: never more than its own, so collisions shrink values and
-    never enlarge them or change their sign, within a group. Biased: use error feedback,
-    ``ef(sketchml(0.01))``.
+    Values become the numbers of quantile buckets (``Sketch``, whose means are those of values, the
+    paper's are the middles of buckets), positive and negative apart. The buckets of a sign are
+    parted into groups of neighbours, each with its keys (positions) and a MinMaxSketch of its own:
+    a table of hash rows whose cells hold the smallest number, counted from the bucket of the group
+    nearest to zero, of the keys that fall on them. A key's number is read as the largest of its
+    cells: never more than its own, so collisions shrink values and never enlarge them or change
+    their sign, within a group. Biased: use error feedback, ``ef(sketchml(0.01))``.
 
     Layout: the number of values (gamma of one more), the buckets' means (``Sketch``), and for
     each group the number of its keys (gamma of one more; the last is what is left), the steps
