@@ -35,7 +35,7 @@ _ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
-    """The labels once each, by the alphabet, in which numbers stand by their values.
+    """The labels once each, by the alphabet, in which numbers rise by their values.
 
     Example:
         >>> in_order(["sbc (lr = 10)", "sbc (lr = 2)", "sbc (lr = 0.5)", "sbc (lr = 2)"])
