@@ -94,7 +94,7 @@ def optimizer_differences(
     """
     if not of_this_version(recorded.folder):
         return
-    made = settings_used(config, trainer.parameters.values())
-    expected = {name: made[name] for name in _OF_OPTIMIZER}
+    used = settings_used(config, trainer.parameters.values())
+    expected = {name: used[name] for name in _OF_OPTIMIZER}
     stored = recorded.summary.get(TRAINED) or {}
     yield from value_differences(_SETTINGS, stored, expected, Shares(), "by config.toml")
