@@ -25,7 +25,7 @@ from fedsim.settings.methods import compressor_of, corrects_momentum, takes_frac
 from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
 from fedsim.tasks.data import partition as partitions
-from strategies import Relay, Setup
+from strategies import FedBuff, Relay, Setup
 from strategies.algorithms.requirements import momentum_of
 from strategies.channel.directions import directs
 
@@ -304,6 +304,8 @@ def _strategy(run: _Run) -> None:
     """Refuses a method, a downlink or a buffer that the strategy does not go with."""
     config, plan = run.config, run.plan
     size, updates = getattr(plan.algorithm, "buffer_size", None), plan.rounds * plan.cohort
+    if isinstance(plan.algorithm, FedBuff):
+        size = plan.algorithm.buffer_of(plan.ask)
     if run.clock != "rounds" and size is not None and size > updates:
         raise UsageError(
             f"--buffer-size is {size}: the run has {updates} updates, with which the model would "

@@ -54,8 +54,12 @@ class FedBuff(Algorithm):
         weight(self.staleness)
         check_weighting(self.weighting)
 
+    def buffer_of(self, at_work: int) -> int:
+        """The updates per step, with so many clients at work at once."""
+        return self.buffer_size or min(10, at_work)
+
     def step(self, uplinks: Uplinks, state: State, model: Tensors, info: RoundInfo) -> Step:
-        size, age = self.buffer_size or min(10, info.cohort), weight(self.staleness)
+        size, age = self.buffer_of(info.cohort), weight(self.staleness)
         total, buffered = unnest("sum", state) or empty_like(model), int(state.get(BUFFERED, 0))
         samples = float(state.get(BY_SAMPLES, 0.0))
         for client, uplink in uplinks.items():
