@@ -184,10 +184,16 @@ def typed(table: pd.DataFrame, record: type) -> pd.DataFrame:
 
 
 def receivers(rounds: Any) -> Any:
-    """How many clients were asked in a round; of a frame of rounds, a column of these."""
-    absent = rounds.get("absent", 0)  # not in older folders
-    late = rounds.get("late", 0)  # were asked in earlier rounds
-    return rounds["clients"] + rounds["failures"] - absent - late
+    """How many clients were asked in a round; of a frame of rounds, a column of these.
+
+    A frame of several runs has no number (NaN) where only others of them have the column.
+    """
+    asked = rounds["clients"] + rounds["failures"]
+    for name in ("absent", "late"):  # not in older folders; were asked in earlier rounds
+        if name in rounds:
+            others = rounds[name]
+            asked = asked - (others.fillna(0) if hasattr(others, "fillna") else others)
+    return asked
 
 
 class Rows(Sequence[dict[str, Any]]):

@@ -103,7 +103,7 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
-    receiver_counts = receivers(rounds.fillna({"absent": 0, "late": 0}))
+    receiver_counts = receivers(rounds)
     sums = {c: _of_each(rounds[c], rounds["clients"]) for c in up_columns}
     sums |= {c: _of_each(rounds[c], receiver_counts) for c in down_columns}
     # NaN where a round lacks the number, as in a run that an older version began

@@ -1,5 +1,6 @@
 """Bits: eight times the length of what was sent, split without a rest."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from fedsim.federation import ledger
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from fedsim.runs import totals
+from fedsim.show.curves import spent_so_far
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.framing import Travel, Wire
 from strategies.channel.payload import APPLIED, BUFFERS, OUTCOME
@@ -177,6 +179,14 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
     assert (last.client, last.failures, last.down_wire_bits) == (5, 1, 0)
     rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
     assert totals.per_participation(rounds) == {"down_wire_bits": 10.0}
+
+
+def test_runs_without_late_updates_have_receivers_next_to_one_with_some() -> None:
+    """The column `late` is NaN in the rounds of a run without ``--late count``."""
+    each = {"clients": [2, 2, 3], "failures": [0, 1, 0], "late": [math.nan, math.nan, 1]}
+    bits = {"up_wire_bits": [20, 20, 30], "down_wire_bits": [0, 60, 60], "run": [0, 0, 1]}
+    rounds = pd.DataFrame(each | bits)
+    assert spent_so_far(rounds, "wire", "total").tolist() == [10.0, 40.0, 40.0]
 
 
 def test_what_was_sent_before_the_model_is_charged() -> None:
