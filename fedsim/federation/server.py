@@ -294,7 +294,8 @@ class Server:
         by_energy = self.plan.reaches(0.0, self.recorder.joules + (joules or 0.0))
         due = self.work.evaluates(number) or by_energy or self.exhausted
         if self.plan.stop_at_bits is not None:
-            due = self._may_be_last(number, bits, failed, len(traffic.uplinks)) or due
+            late = round_updates.timing.late or 0
+            due = self._may_be_last(number, bits, failed, len(traffic.uplinks), late) or due
         if due:
             score = self._score(self._to_score(done + steps))
         else:
@@ -339,7 +340,7 @@ class Server:
         return row
 
     def _may_be_last(
-        self, number: int, bits: RoundBits, failed: FailedReplies, clients: int
+        self, number: int, bits: RoundBits, failed: FailedReplies, clients: int, late: int
     ) -> bool:
         """Whether a round may be the last within its bits; scores the one before, where it was.
 
@@ -353,6 +354,7 @@ class Server:
             "clients": clients,
             "failures": failed.failures,
             "absent": failed.absent,
+            "late": late,
             "up_wire_bits": bits.up_wire_bits,
             "down_wire_bits": bits.down_wire_bits,
         }

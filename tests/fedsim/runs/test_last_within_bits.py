@@ -229,6 +229,15 @@ def test_of_the_total_the_first_round_may_be_the_last_within(budget: float) -> N
     assert seen is not None and list(seen["metric"].notna()) == [True, True]
 
 
+def test_of_the_total_late_updates_are_of_no_receiver() -> None:
+    """Round 2 asks two clients and applies five updates, of which round 1 asked for four."""
+    settings = {"clients": 6, "cohort": 1, "ask": 5, "late": "count", "network": "compute=1s"}
+    bits = 0.9 * 32 * 21_386  # less than the model that comes down in round 2
+    seen = run(small(**settings, **MANY, stop_at_bits=bits, budget_of="total")).rounds
+    assert seen is not None and seen["late"].tolist() == [0, 4]
+    assert list(seen["clients"]) == [1, 5] and list(seen["metric"].notna()) == [True, True]
+
+
 def test_it_is_part_of_a_runs_identity_only_where_it_is_given() -> None:
     assert "stop_at_bits" not in RunConfig().identity()
     assert RunConfig().digest == RunConfig(stop_at_bits=None).digest
