@@ -148,6 +148,8 @@ class Controlled(Fixed):
             self._round, self._before = number, self.memory
             self.make_orders(number, [])
         self.steps = max(work.n for work in works)
+        if self.epochs is None:  # messages of rows before did not know what would be left
+            self.steps = min(self.steps, self.plan.iterations - self.facts.iteration)
 
     def evaluates(self, round_number: int) -> bool:
         if self.epochs is not None:

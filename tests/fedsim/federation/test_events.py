@@ -33,6 +33,16 @@ def test_the_ratio_goes_by_what_clients_did(
     assert summary["ratio_wire"] == pytest.approx(wanted, rel=1e-12)
 
 
+def test_a_controller_that_moves_nothing_ends_where_a_run_without_one_does() -> None:
+    """In the last row there are updates of as many iterations as were left when they began."""
+    settings = {"strategy": "fedbuff", "temporal": 2, "method": "sbc(0.1)", "iterations": 5}
+    settings |= {"network": "4g, compute=lognormal(20ms, 1)"}
+    for controller in (None, "fixed"):
+        result = run(small(**settings, controller=controller), progress=False)
+        assert result.rounds["iteration"].tolist() == [2, 4, 5]
+        assert result.summary["iterations"] == 5
+
+
 @pytest.mark.parametrize("more", [{}, {"downlink": "sbc(0.1)"}], ids=["model", "updates"])
 def test_one_client_is_the_synchronous_run(more: dict[str, Any], tmp_path: Path) -> None:
     alone = {"clients": 1, "iterations": 23, "network": "4g, compute=20ms", **more}

@@ -227,6 +227,7 @@ class Asynchronous(Federation):
                 r["local_iterations"] = o.n
         if self.controller is not None:
             n = max(o.n for o in orders)
+            n = n if self.unlike else min(n, self.left)
             typed = 1.0 if self.clients[0].method.p is None else self.clients[0].method.p
             for r, o in zip(rows, orders, strict=True):
                 r |= {"local_iterations": o.n, "sent_fraction": typed if o.p is None else o.p}
