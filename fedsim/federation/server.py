@@ -28,7 +28,7 @@ from fedsim.federation.failures import suspect
 from fedsim.federation.flops import count_flops
 from fedsim.federation.local_steps import Controlled, Epochs, client_steps
 from fedsim.federation.modelbuffers import server_buffers
-from fedsim.federation.orders import Fixed
+from fedsim.federation.orders import Fixed, uplink_at
 from fedsim.federation.rounds import Rounds
 from fedsim.federation.sampling import Sampling
 from fedsim.federation.schedule import Schedule
@@ -425,9 +425,12 @@ def make_strategy(
     }
     names = {f.name for f in fields(plan.algorithm)}
     rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in names})
+    uplink = plan.method.compressor
+    if config.controller is not None:
+        uplink = uplink_at(config, plan.method.gradient)
     strategy = build(
         rule,
-        plan.method.compressor,
+        uplink,
         plan.downlink,
         clients=plan.clients,
         cohort=plan.cohort if plan.algorithm.clock == "rounds" else plan.ask,

@@ -148,8 +148,7 @@ class Trainer:
             self._hold(self._built())
         self.means, self.last_model = Means(), LastModel()
         self.masks_all = (
-            config.training.momentum_masking != "auto"
-            or masking(self.plan.method.compressor) == ALL
+            config.training.momentum_masking != "auto" or masking(self.plan.masking_method) == ALL
         )
         self._batches: dict[int, Batches] = {}
         self._noise = torch.Generator()

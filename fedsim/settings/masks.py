@@ -28,9 +28,9 @@ below. With a rate chosen for each arm the loss is 0 to 3 points (experiments/ma
 
 def masking_recorded(config: Settings, plan: Plan) -> bool | str:
     """Whether a run masks; the method's text where the method masks some of what it sends."""
-    some = masking.masking(plan.method.compressor) == masking.SOME
+    some = masking.masking(plan.masking_method) == masking.SOME
     from_method = config.training.momentum_masking == "auto" and plan.masks
-    return text(plan.method.compressor) if from_method and some else plan.masks
+    return text(plan.masking_method) if from_method and some else plan.masks
 
 
 def masking_in_identity(config: Settings, plan: Plan) -> bool | str:
@@ -83,7 +83,7 @@ def told_of(config: Settings, plan: Plan) -> dict[str, Any]:
     printed = message_text if config.training.momentum_masking == FORMER else text
     method = plan.method
     entry = recorded(config.method, printed(method.compressor), method.gradient, printed)
-    return {**entry, "masks": method.masks("auto")}
+    return {**entry, "masks": masking.masking(plan.masking_method) != masking.NONE}
 
 
 def momentum_share_forgotten(config: Settings, plan: Plan) -> float:

@@ -14,6 +14,7 @@ from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import ClientDropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
 from fedsim.network.rates import ROUNDED
+from fedsim.settings.controllers import parse_controller
 from fedsim.settings.fields import GRADIENT, Settings
 from fedsim.settings.groups import UNIFORM
 from fedsim.settings.methods import Method, resolve, takes_fraction
@@ -36,7 +37,8 @@ class Plan:
     then ``temporal`` and ``iterations`` count epochs, because only the data tell how many
     iterations an epoch of a client has. ``local_seconds``: simulated, of each client in a round;
     then ``temporal`` is 1, and ``iterations`` counts rounds. Both None: they count local
-    iterations. ``draws`` is the sampler, and ``sampler`` its text.
+    iterations. ``draws`` is the sampler, and ``sampler`` its text. ``masks``: whether momentum is
+    masked; ``masking_method``: the method that says where, at the fractions of a controller.
     """
 
     task: Task
@@ -53,6 +55,7 @@ class Plan:
     required: int
     evaluate_every: int
     masks: bool
+    masking_method: Compressor
     stop_at_bits: float | None = None
     stop_at_joules: float | None = None
     budget_of: str = "up"
@@ -135,6 +138,10 @@ def filled(config: Settings) -> Plan:
     iterations = in_rounds or config.iterations or task.iterations
     rule = algorithm_of(config.strategy)
     masking, pull = training.momentum_masking, training.proximal
+    masking_method, controller = method, config.controller
+    moves = () if controller is None else parse_controller(controller).moves
+    if masking == "auto" and "p" in moves and method.gradient == 1 and default is not None:
+        masking_method = resolve(config.method, default)  # it may be raw at p = 1 alone
     try:  # as given; else the strategy's own, which is raw for most
         downlink, downlink_text = rule.default_downlink(method.compressor), config.downlink
         if downlink_text is not None and takes_fraction(downlink_text):
@@ -168,7 +175,8 @@ def filled(config: Settings) -> Plan:
         required=clients.min_replies or (least if rules.plain else 0),
         evaluate_every=config.evaluation.every or max(1, iterations // temporal // 20),
         # Where clients send gradients, the server has their momentum.
-        masks=masking == "on" or not rule.gradients and method.masks(masking),
+        masks=masking == "on" or not rule.gradients and masking_method.masks(masking),
+        masking_method=masking_method.compressor,
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
         stop_at_joules=None if config.stop_at_joules is None else float(config.stop_at_joules),
         budget_of=config.budget_of,

@@ -61,6 +61,15 @@ def test_what_is_raw_at_one_sends_what_waited() -> None:
     assert memory["residual/w"].tolist() == [0.0, 0.0]
 
 
+def test_a_method_that_is_raw_at_one_keeps_its_residual_under_a_controller() -> None:
+    """Rounds of p = 1, then of p = 1/5: updates of clients that drop out return in both."""
+    settings = {"method": "sbc", "gradient": 1.0, "dropout": "after=0.4", "iterations": 20}
+    config = small(**settings, temporal=5, controller="delay_first(0.5)")
+    summary = run(config, progress=False).summary
+    assert summary["lost"] == 0 < summary["returned"] and summary["held_norm"] > 0
+    assert config.plan.masks and not config.but(controller=None).plan.masks
+
+
 @pytest.mark.parametrize(
     "method", ["raw", "cnat", "sbc(0.1)", "by_name('*bias', raw, '*', sbc(0.1))"]
 )
