@@ -6,9 +6,10 @@ import tomllib
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import t, ttest_1samp
 
 from experiments.common.inference import holm
 from fedsim.settings.methods import resolve, takes_fraction
@@ -243,6 +244,35 @@ def test_where_masks_and_top_k_cross() -> None:
         assert found in text and name in ("all", "equal bits", "smaller budgets")
     borne = law.loc["all", "slope"] < 0 and law.loc["all", "chance"] < 0.05
     assert f"**The hypothesis is {'' if borne else 'not '}borne out.**" in text
+
+
+ANSWERS = {"digits": 360, "mnist": 2000, "chars": 400 * 64}
+"""What a final run is scored by: samples, of windows of text their characters."""
+
+
+def test_sbc_with_and_without_its_masking() -> None:
+    """Counted from right and wrong answers, paired by seed; a run that diverged guesses."""
+    runs = pd.concat(map(pd.read_csv, (HOME / "crossing" / "results").glob("*/finals-*.csv")))
+    runs = runs[runs["method"].isin(["sbc", "sbc_unmasked"])]
+    kind = runs["setting"].str.partition("_")[0]
+    share = runs["metric"].fillna(1 / kind.map({"digits": 10, "mnist": 10, "chars": 97}))
+    right, samples = share * kind.map(ANSWERS), kind.map(ANSWERS)
+    odds = runs.assign(odds=np.log((right + 0.5) / (samples - right + 0.5)))
+    by = odds.pivot(index=[*PLACE_OF_CROSSING, "seed"], columns="method", values="odds")
+    left = by[by["sbc_unmasked"].isna()].groupby(PLACE_OF_CROSSING).size()
+    by = by.dropna()
+    assert by.groupby(PLACE_OF_CROSSING).size().eq(10).all() and left.eq(10).all()
+    places = (by["sbc_unmasked"] - by["sbc"]).groupby(PLACE_OF_CROSSING)
+    mean, chance = places.mean(), places.apply(lambda gain: ttest_1samp(gain, 0).pvalue).fillna(1)
+    told = [pd.Series(holm(chance.to_numpy()), chance.index) < 0.05, chance < 0.05]
+    (without, masked), before = [((x & (mean > 0)).sum(), (x & (mean < 0)).sum()) for x in told]
+    half = t.ppf(0.975, len(mean) - 1) * mean.std() / len(mean) ** 0.5
+    text = readme("crossing")
+    assert (f"has not run at {len(left)} of the plan's places" in text) == (len(left) > 0)
+    assert f"SBC is better at {without} of {len(mean)} places, with it at {masked} (Holm" in text
+    assert f"before it, at {before[0]} and {before[1]})" in text
+    assert f"gain of SBC without masking is {mean.mean():+.2f} (log-odds; 95 % interval" in text
+    assert f"over places {mean.mean() - half:+.2f} to {mean.mean() + half:+.2f}," in text
 
 
 def test_what_methods_use_of_a_hundredth_of_dense() -> None:
