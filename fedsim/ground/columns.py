@@ -186,14 +186,15 @@ def typed(table: pd.DataFrame, record: type) -> pd.DataFrame:
 def receivers(rounds: Any) -> Any:
     """How many clients were asked in a round; of a frame of rounds, a column of these.
 
-    A frame of several runs has no number (NaN) where only others of them have the column.
+    A frame of several runs has NaN in a column that only others of them have: none.
     """
-    asked = rounds["clients"] + rounds["failures"]
+    import numpy as np
+
+    count = rounds["clients"] + rounds["failures"]
     for name in ("absent", "late"):  # not in older folders; were asked in earlier rounds
         if name in rounds:
-            others = rounds[name]
-            asked = asked - (others.fillna(0) if hasattr(others, "fillna") else others)
-    return asked
+            count = count - np.nan_to_num(rounds[name])
+    return count
 
 
 class Rows(Sequence[dict[str, Any]]):
