@@ -12,6 +12,7 @@ from fedsim import RunConfig
 from tests.support.experiments import experiment
 
 rows, stages, law, run = (experiment("crossing", p) for p in ("rows", "stages", "law", "run"))
+again = experiment("crossing", "again")
 RESULTS = Path(run.__file__).parent / "results"
 
 
@@ -208,3 +209,27 @@ def test_lengths_of_another_scale_are_not_read(tmp_path: Path) -> None:
             frame.to_csv(tmp_path / "digits_iid" / f"{name}-{n}.csv", index=False)
     for scale, length in (("short", 125), ("smoke", 8)):
         assert [[*f["iterations"]] for f in run.read(tmp_path, scale)] == [[length], [length]]
+
+
+@pytest.mark.slow
+def test_a_methods_runs_are_put_where_they_were(tmp_path: Path) -> None:
+    """One of three methods is taken out of the results, and put back: the same bytes."""
+    results = tmp_path / "results"
+    place = "digits_iid", rows.SCALES["smoke"], 8, tmp_path / "runs", 1, None
+    folder = results / "digits_iid"
+    folder.mkdir(parents=True)
+    every = again.Part(*place)
+    every.methods = {"dense", "stc", "topk4"}
+    for name, frame in zip(run.FRAMES, every.frames(), strict=True):
+        run.write_csv(folder / f"{name}-8.csv", frame)
+    listed = (tmp_path / "runs" / "8" / "finals" / "runs.toml").read_text()
+    (folder / "runs-8.toml").write_text(listed)
+    whole = {path.name: path.read_text() for path in folder.iterdir()}
+    for name in run.FRAMES:
+        frame = pd.read_csv(folder / f"{name}-8.csv")
+        assert "stc" in set(frame["method"])
+        run.write_csv(folder / f"{name}-8.csv", frame[frame["method"] != "stc"])
+    part = again.Part(*place)
+    part.methods = {"stc"}
+    again.merge(part, results)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == whole
