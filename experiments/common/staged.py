@@ -1,12 +1,14 @@
 """Runs in stages, trials before what they choose, in a folder that keeps what was run before."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from experiments.common.budgets import KEPT
 from fedsim import Cell, RunFailed, run_cells
 from fedsim.search import Curve, ended, read_curve
+from fedsim.settings.cellfile import cells_from_toml, cells_to_toml, write_settings
 
 _DIVERGED = ("not finite", "NaN or infinity", "a finite number")
 """In the error of a run whose weights, an update or a loss stopped to be finite."""
@@ -61,6 +63,26 @@ class Runs:
         if self.summary(cell, part)["status"] == "failed":
             return Curve((), ())
         return read_curve(self.out / part / "cells" / cell.name, budget_of)
+
+
+def put_cells(
+    path: Path, cells: Iterable[Cell], ordered: Callable[[Sequence[Cell]], list[Cell]]
+) -> None:
+    """Writes cells into ``runs.toml`` in the place of those of their labels.
+
+    Args:
+        path: the file.
+        cells: those that are put there, without where their data lie.
+        ordered: all cells of the file, in their order.
+    """
+    bare = [
+        replace(c, config=replace(c.config, machine=replace(c.config.machine, data=None)))
+        for c in cells
+    ]
+    labels = {cell.config.label for cell in bare}
+    before = cells_from_toml(path, trust_code=True)
+    others = [cell for cell in before if cell.config.label not in labels]
+    write_settings(path, cells_to_toml(ordered([*others, *bare])))
 
 
 def _diverged(folder: Path) -> bool:

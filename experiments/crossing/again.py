@@ -5,21 +5,19 @@ Run: ``python -m experiments.crossing.again sbc_unmasked --only digits_iid,2000 
 
 import argparse
 import time
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
-from typing import Any
 
 import pandas as pd
 
+from experiments.common.staged import put_cells
 from experiments.common.tables import write_csv
 from fedsim import Cell
-from fedsim.settings.cellfile import cells_from_toml, cells_to_toml, write_settings
 
 from . import law as laws
 from .answer import AGAIN
-from .rows import ROWS, SCALES, SETTINGS
+from .rows import DENSE, ROWS, SCALES, SETTINGS
 from .run import FRAMES, read, tables
 from .stages import Case, Stages
 
@@ -50,28 +48,18 @@ def merged(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     return every.loc[by.sort_values([*by.columns], kind="stable").index].reset_index(drop=True)
 
 
-def described(path: Path, cells: Iterable[Cell]) -> None:
-    """Writes finals among those of ``runs-N.toml``, ordered as ``merged`` has their lines."""
-    bare = [replace(c, config=replace(c.config, machine=_anywhere(c))) for c in cells]
-    methods = {cell.config.label for cell in bare}
-    others = [c for c in cells_from_toml(path, trust_code=True) if c.config.label not in methods]
-    lines = pd.DataFrame(
-        [
-            {
-                "method": cell.config.label,
-                "budget": None if "-bdense-" in cell.name else _budget(cell.name),
-                "seed": cell.config.seed,
-                "cell": cell,
-            }
-            for cell in (*others, *bare)
-        ]
-    )
-    new = lines["method"].isin(methods)
-    write_settings(path, cells_to_toml([*merged(lines[~new], lines[new])["cell"]]))
-
-
-def _anywhere(cell: Cell) -> Any:
-    return replace(cell.config.machine, data=None)
+def ordered(cells: Sequence[Cell]) -> list[Cell]:
+    """Finals in the order of ``merged``."""
+    lines = [
+        {
+            "method": cell.config.label,
+            "budget": None if cell.config.label == DENSE else _budget(cell.name),
+            "seed": cell.config.seed,
+            "cell": cell,
+        }
+        for cell in cells
+    ]
+    return [*merged(pd.DataFrame(columns=[*lines[0]]), pd.DataFrame(lines))["cell"]]
 
 
 def _budget(name: str) -> float:
@@ -84,7 +72,7 @@ def merge(part: Part, results: Path) -> None:
         path = results / part.name / f"{name}-{part.iterations}.csv"
         write_csv(path, merged(pd.read_csv(path), now))
     cells = part.finals(part.tune()).values()  # which have run
-    described(results / part.name / f"runs-{part.iterations}.toml", cells)
+    put_cells(results / part.name / f"runs-{part.iterations}.toml", cells, ordered)
 
 
 def summed_up(results: Path) -> None:

@@ -87,6 +87,7 @@ OPEN = {
     "fedsim.measure.theory",
     "fedsim.network",
     "fedsim.search",
+    "fedsim.settings.cellfile",
     "fedsim.show.plot",
     "fedsim.tasks",
     "fedsim.tasks.pack_cifar",
