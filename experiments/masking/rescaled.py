@@ -14,10 +14,12 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
+from experiments.common.models import CHAR_TRANSFORMER_NEW
 from fedsim.tasks import Task, get_task
 
 DELAYS, FRACTIONS = (1, 5, 25, 100), (0.001, 0.01, 0.1, 0.5)
-TASKS = ("digits", "mnist_2nn")
+CHARS = replace(CHAR_TRANSFORMER_NEW, name="chars", optimizer=partial(SGD, lr=0.01, momentum=0.9))
+TASKS = {"digits": get_task("digits"), "mnist_2nn": get_task("mnist_2nn"), "chars": CHARS}
 
 
 class RescaledSGD(SGD):
@@ -60,7 +62,7 @@ def name_of(task: str, n: int, p: float) -> str:
 def rescaled(task: str, n: int, p: float) -> Task:
     """A task with ``RescaledSGD`` as its optimizer."""
     optimizer: Any = partial(RescaledSGD, lr=0.02, momentum=0.9, n=n, p=p)
-    return replace(get_task(task), name=name_of(task, n, p), optimizer=optimizer)
+    return replace(TASKS[task], name=name_of(task, n, p), optimizer=optimizer)
 
 
 for _task, _n, _p in product(TASKS, DELAYS, FRACTIONS):

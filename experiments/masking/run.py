@@ -4,6 +4,7 @@ Run: ``fedsim experiment masking --only digits``
 Run: ``fedsim experiment masking --data DIR``
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from experiments.common.tables import table
 from fedsim import Results
 
 from .figures import figure
-from .rows import ARMS, BASE, SCALES, places
+from .rows import ARMS, SCALES, TASKS, places
 from .stages import finals, trial_cells, trials
 from .tables import arms, gains, law, markdown
 
@@ -26,7 +27,8 @@ def show(asked: Asked, results: Results | None) -> Shown:
     runs = Runs(asked.out, asked.jobs)
     tried = trials(asked, runs)
     final = finals(asked, runs, tried)
-    by_place = gains(final)
+    chance = TASKS[asked.task].chance
+    by_place = gains(final, chance)
     told = pd.DataFrame([{"task": asked.task, **law(by_place)}])
     return Shown(
         {
@@ -34,7 +36,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
             "finals": final,
             "places": by_place,
             "law": told,
-            "arms": arms(final),
+            "arms": arms(final, chance),
         },
         {"places": markdown(by_place), "law": laws(told)},
         {"masking": figure(by_place)},
@@ -49,7 +51,7 @@ def laws(told: pd.DataFrame) -> str:
             f"{row['rho']:+.2f} (p = {row['rho_p']:.2g})",
             f"{row['limit']:.2g} ({row['limit_low']:.2g} to {row['limit_high']:.2g})",
             f"{-row['slope']:+.1f}",
-            f"{row['one_number_p']:.2g}",
+            "-" if math.isnan(row["one_number_p"]) else f"{row['one_number_p']:.2g}",
             f"{row['up to mean']:+.2f} ± {row['up to interval']:.2f}",
             f"{row['above mean']:+.2f} ± {row['above interval']:.2f}",
         ]
@@ -70,21 +72,21 @@ def laws(told: pd.DataFrame) -> str:
 def plan(asked: Asked) -> str:
     """What a folder takes."""
     scale = SCALES[asked.scale]
-    tried, spots = len(trial_cells(asked)), len(places(scale))
+    tried, spots = len(trial_cells(asked)), len(places(asked.task, scale))
     last = spots * len(ARMS) * scale.seeds
     return f"{asked.task}: {tried} trials and {last} finals of {scale.iterations} iterations"
 
 
 EXPERIMENT = Experiment(
     show,
-    tasks=lambda scale: ("digits",) if scale == "smoke" else tuple(BASE),
+    tasks=lambda scale: ("digits",) if scale == "smoke" else tuple(TASKS),
     plan=plan,
 )
 
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, of the tasks that were run."""
-    there = [task for task in BASE if (results / task / "law.csv").exists()]
+    there = [task for task in TASKS if (results / task / "law.csv").exists()]
     told = {task: markdown(pd.read_csv(results / task / "places.csv")) for task in there}
     frames = [pd.read_csv(results / task / "law.csv") for task in there]
     if frames:

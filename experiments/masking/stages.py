@@ -18,7 +18,7 @@ def trial_cells(asked: Asked) -> list[tuple[Place, str, float, Cell]]:
     scale = SCALES[asked.scale]
     return [
         (place, arm, lr, cell(asked.task, scale, place, arm, lr, TRIAL_SEED, asked.data))
-        for place in places(scale)
+        for place in places(asked.task, scale)
         for arm in ARMS
         for lr in rates(asked.task, scale, place)
     ]
@@ -53,7 +53,7 @@ def finals(asked: Asked, runs: Runs, tried: pd.DataFrame) -> pd.DataFrame:
     scale, best = SCALES[asked.scale], chosen(tried).set_index(["n", "p", "beta", "arm"])["lr"]
     planned = []
     for seed in range(scale.seeds):
-        for place in places(scale):
+        for place in places(asked.task, scale):
             for arm in ARMS:
                 lr = float(best[place.n, place.p, place.beta, arm])
                 run = cell(asked.task, scale, place, arm, lr, seed, asked.data)

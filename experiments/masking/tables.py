@@ -12,9 +12,6 @@ from experiments.common.scores import half_width
 from experiments.common.tables import table
 
 PLACE = ["n", "p", "beta"]
-CHANCE = 0.1
-"""The accuracy of a run whose weights stopped to be finite."""
-
 LIMIT = 0.2
 """The value of u above which ``fedsim`` warns, from a pilot before these runs."""
 
@@ -25,19 +22,20 @@ DRAWS, DRAW_SEED = 10_000, 0
 """Permutations and bootstrap samples, and their seed."""
 
 
-def gains(finals: pd.DataFrame) -> pd.DataFrame:
+def gains(finals: pd.DataFrame, chance: float) -> pd.DataFrame:
     """A line per place: points of accuracy that masking gains, the mean over paired seeds.
 
-    ``interval`` is half the 95 % interval of the mean (Student's t over seeds).
+    ``interval`` is half the 95 % interval of the mean (Student's t over seeds). A run without an
+    accuracy counts with ``chance``.
 
     Example:
         >>> line = {"n": 1, "p": 0.1, "beta": 0.9, "u": 1.0, "seed": 0}
         >>> scores = {"masked": 0.5, "off": 0.6}
         >>> runs = [line | {"arm": arm, "accuracy": score} for arm, score in scores.items()]
-        >>> gains(pd.DataFrame(runs))["points"].round(6).tolist()
+        >>> gains(pd.DataFrame(runs), 0.1)["points"].round(6).tolist()
         [-10.0]
     """
-    scored = finals.assign(accuracy=finals["accuracy"].fillna(CHANCE))
+    scored = finals.assign(accuracy=finals["accuracy"].fillna(chance))
     wide = scored.pivot(index=[*PLACE, "u", "seed"], columns="arm", values="accuracy")
     points = (100 * (wide["masked"] - wide["off"])).rename("points").reset_index()
     grouped = points.groupby([*PLACE, "u"])["points"]
@@ -46,12 +44,12 @@ def gains(finals: pd.DataFrame) -> pd.DataFrame:
     return means.join(out).reset_index().sort_values(["u", *PLACE], kind="stable")
 
 
-def arms(finals: pd.DataFrame) -> pd.DataFrame:
+def arms(finals: pd.DataFrame, chance: float) -> pd.DataFrame:
     """A line per pair of arms: mean points over places, half the 95 % interval, and Student's p.
 
     A place has the mean of its paired seeds; the unit of repetition is the place.
     """
-    scored = finals.assign(accuracy=finals["accuracy"].fillna(CHANCE))
+    scored = finals.assign(accuracy=finals["accuracy"].fillna(chance))
     means = 100 * scored.pivot_table("accuracy", PLACE, "arm")
     lines = []
     for first, second in PAIRS:
@@ -114,7 +112,8 @@ def one_number(places: pd.DataFrame) -> tuple[float, dict[str, float]]:
     """Whether u alone does for n, p and beta, at places of u above ``LIMIT`` / 10.
 
     Points are regressed on log10 of p, 1/n and 1/(1 - beta); the hypothesis is three equal
-    slopes. Returns p of the F-test (two restrictions), and the slopes.
+    slopes. Returns p of the F-test (two restrictions), and the slopes; NaN where n and p change
+    together.
     """
     some = places[places["u"] > LIMIT / 10]
     y = some["points"].to_numpy()
@@ -126,6 +125,8 @@ def one_number(places: pd.DataFrame) -> tuple[float, dict[str, float]]:
     ones = np.ones(len(some))
     full = np.column_stack([ones, *logs.values()])
     small = np.column_stack([ones, np.log10(some["u"])])
+    if np.linalg.matrix_rank(full) < full.shape[1]:
+        return math.nan, dict.fromkeys(logs, math.nan)
     slopes = np.linalg.lstsq(full, y, rcond=None)[0]
     left = [
         float(((y - m @ np.linalg.lstsq(m, y, rcond=None)[0]) ** 2).sum()) for m in (full, small)
@@ -177,10 +178,9 @@ def markdown(places: pd.DataFrame) -> str:
     fractions = sorted(places["p"].unique())
     lines = []
     for (beta, n), part in places.groupby(["beta", "n"]):
-        by = part.set_index("p")
-        cells = [
-            f"{by.loc[p, 'points']:+.1f} ± {by.loc[p, 'interval']:.1f} ({by.loc[p, 'u']:.2g})"
-            for p in fractions
-        ]
-        lines.append([f"{beta:g}", f"{n}", *cells])
+        cells = {
+            row["p"]: f"{row['points']:+.1f} ± {row['interval']:.1f} ({row['u']:.2g})"
+            for row in part.to_dict("records")
+        }
+        lines.append([f"{beta:g}", f"{n}", *(cells.get(p, "") for p in fractions)])
     return table(["beta", "n", *(f"p = {p:g}" for p in fractions)], lines)

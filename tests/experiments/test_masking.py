@@ -15,8 +15,11 @@ from tests.support.markdown import ROOT
 RESULTS = ROOT / "experiments" / "masking" / "results"
 TASKS = sorted(path.parent.name for path in RESULTS.glob("*/law.csv"))
 PLACE = ["n", "p", "beta"]
-IMAGES = {"digits": 360, "mnist_2nn": 10_000}
-"""Held-out images: accuracies are fractions of them, of which files have six digits."""
+SCORED = {"digits": 360, "mnist_2nn": 10_000, "chars": 1651 * 64}
+"""Held-out images and characters: accuracies are fractions of them, and files have six digits."""
+
+PLACES = {"digits": 48, "mnist_2nn": 48, "chars": 12}
+CHANCE = {"digits": 1 / 10, "mnist_2nn": 1 / 10, "chars": 1 / 97}
 
 
 def half(values: np.ndarray) -> float:
@@ -29,8 +32,8 @@ def csv(task: str, name: str) -> pd.DataFrame:
 
 def points(task: str) -> pd.Series:
     """Mean points of a place, masked less off, run by run."""
-    runs = csv(task, "finals").fillna({"accuracy": 0.1})
-    runs["accuracy"] = (runs["accuracy"] * IMAGES[task]).round() / IMAGES[task]
+    runs = csv(task, "finals").fillna({"accuracy": CHANCE[task]})
+    runs["accuracy"] = (runs["accuracy"] * SCORED[task]).round() / SCORED[task]
     score = {(*run[:3], run.arm, run.seed): 100 * run.accuracy for run in keyed(runs)}
     gains: dict[tuple[float, ...], list[float]] = {}
     for (n, p, beta, arm, seed), value in score.items():
@@ -88,7 +91,8 @@ def test_the_rescaled_arm_by_hand() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_grid_is_whole_and_its_rates_are_the_trials_best(task: str) -> None:
     trials, finals = csv(task, "trials"), csv(task, "finals")
-    assert (len(trials), len(finals)) == (48 * 3 * 3, 48 * 3 * 5)
+    count = PLACES[task]
+    assert (len(trials), len(finals)) == (count * 3 * 3, count * 3 * 5)
     for key, part in trials.groupby([*PLACE, "arm"]):
         best = part[part["accuracy"] == part["accuracy"].max()]["lr"].min()
         used = finals[(finals[[*PLACE, "arm"]] == list(key)).all(axis=1)]
@@ -139,13 +143,13 @@ def test_the_three_arms() -> None:
     told = pd.concat([csv(task, "arms").assign(task=task) for task in TASKS]).reset_index()
     chances = []
     for row in told.to_dict("records"):
-        runs = csv(row["task"], "finals").fillna({"accuracy": 0.1})
+        runs = csv(row["task"], "finals").fillna({"accuracy": CHANCE[row["task"]]})
         scores: dict[str, dict[Any, list[float]]] = {}
         for n, p, beta, arm, _, accuracy in keyed(runs):
             scores.setdefault(arm, {}).setdefault((n, p, beta), []).append(100 * accuracy)
         first, second = scores[row["first"]], scores[row["second"]]
         points = np.array([np.mean(first[place]) - np.mean(second[place]) for place in first])
-        assert len(points) == 48
+        assert len(points) == PLACES[row["task"]]
         told_here = (row["points"], row["interval"])
         assert told_here == pytest.approx((points.mean(), half(points)), abs=2e-4)
         spread = float(points.std(ddof=1)) / len(points) ** 0.5
