@@ -50,7 +50,7 @@ def test_u_by_hand() -> None:
     """p 0.5, n 5, beta 0.9: half of a horizon of 10 iterations, every 5 of them."""
     rows = experiment("masking", "rows")
     assert rows.Place(5, 0.5, 0.9).u == pytest.approx(0.5 / (5 * 0.1))
-    assert len({place.u for place in rows.places(rows.SCALES["short"])}) > 30
+    assert len({place.u for place in rows.places("digits", rows.SCALES["short"])}) > 30
     assert rows.rates("digits", rows.SCALES["short"], rows.Place(1, 0.1, 0.95)) == [
         0.00316,
         0.01,
