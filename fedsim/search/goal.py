@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
+from fedsim.network.rates import ROUNDED
 
 SATURATED = (
     "saturated: no {name} can be above that of the best trials; of these, fewer bits are better"
@@ -33,7 +34,7 @@ class Curve:
 
     def within(self, bits: float) -> int | None:
         """The place of the last evaluation within so many bits; None: there is none."""
-        places = [place for place, sent in enumerate(self.bits) if sent <= bits]
+        places = [place for place, sent in enumerate(self.bits) if sent <= bits * ROUNDED]
         return places[-1] if places else None
 
     def reaches(self, target: float, higher: bool) -> int | None:
@@ -207,6 +208,6 @@ class Goal:
         losses: dict[int, float] = {}
         for step in range(self.step(curve.bits[0]), last + 1):
             bits = self.budget * step / STEPS if self.budget else 2 ** (step / _PER_OCTAVE)
-            if (place := curve.within(bits * (1 + 1e-9))) is not None:
+            if (place := curve.within(bits)) is not None:
                 losses[step] = self.worse(curve.metric[place])
         return losses

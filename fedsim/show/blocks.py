@@ -9,6 +9,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
+from fedsim.network.rates import ROUNDED
 from fedsim.results.compare import by_folder, without_reference
 from fedsim.results.load import Results
 from fedsim.results.ranks import Comparison, Test, compare_values
@@ -172,7 +173,7 @@ def _scores(results: Results, limit: float, budget_of: str) -> pd.DataFrame:
     rounds = results.rounds[results.rounds["run"].isin(runs.index)]
     rounds = rounds.sort_values(["run", "round"])
     rounds = rounds.assign(bits=spent_so_far(rounds, "wire", budget_of), budget=limit)
-    within = rounds[(rounds["bits"] <= limit) & rounds["metric"].notna()]
+    within = rounds[(rounds["bits"] <= limit * ROUNDED) & rounds["metric"].notna()]
     return within.drop_duplicates("run", keep="last")[[*keys, "metric", "bits", "budget"]]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground.errors import NothingToDraw
+from fedsim.network.rates import ROUNDED
 from fedsim.show.curves import Bits, evaluated
 from fedsim.show.inputs import check_task, of_done
 from fedsim.show.style import CellKey
@@ -34,7 +35,7 @@ class Steps:
 
     def at(self, budget: float | np.ndarray) -> np.ndarray:
         """The place of what there is within a budget, or of each; -1: not every seed has any."""
-        return np.searchsorted(self.budgets, budget, side="right") - 1
+        return np.searchsorted(self.budgets, budget * ROUNDED, side="right") - 1
 
 
 def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:

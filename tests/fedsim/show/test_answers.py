@@ -20,6 +20,7 @@ from fedsim.ground import units
 from fedsim.results.load import Results, load_results
 from fedsim.search.goal import Curve, Goal
 from fedsim.show.answer import best_table, ladder, texts
+from fedsim.show.blocks import _scores
 from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
@@ -50,6 +51,19 @@ def test_bits_so_far_are_the_cohorts_means_added_up_run_by_run() -> None:
         {"run": ["a", "a", "a", "b"], "clients": [4, 2, 3, 1], "up_wire_bits": [80, 60, 30, 7]}
     )
     assert bits_so_far(rounds, "up_wire_bits").tolist() == [20, 50, 60, 7]
+
+
+def test_a_budget_that_is_used_to_its_last_bit_is_kept() -> None:
+    """Seven rounds of 29 / 7 bits of a client are 29, and their sum in floats is more."""
+    rounds = of("a", [1.0] * 7, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]).assign(clients=7)
+    rounds["up_wire_bits"] = 29
+    sums = bits_so_far(rounds, "up_wire_bits")
+    assert sums.iloc[-1] > 29
+    assert fedsim.best(rounds, up_bits=29)["metric"].tolist() == [0.7]
+    results = Results(rounds.iloc[-1:].set_index("run"), rounds, Path())
+    assert _scores(results, 29, "up")["metric"].item() == 0.7
+    curve = Curve((*sums,), (*rounds["metric"],))
+    assert (curve.within(29), curve.within(28.99)) == (6, 5)
 
 
 def test_the_best_within_a_budget_goes_by_what_travelled() -> None:
