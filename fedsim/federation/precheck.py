@@ -214,13 +214,13 @@ def _check_classes(task: Task, data: Data, outputs: Any) -> None:
         y = getattr(data, part)
         if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.dim() != 1:
             continue  # not all have been read, or they are other targets than classes
-        first, last, outs = int(y.min()), int(y.max()), outputs.shape[1]
-        if last >= outs:
-            shifted = first > 0 and last - first < outs
+        first, last, width = int(y.min()), int(y.max()), outputs.shape[1]
+        if last >= width:
+            shifted = first > 0 and last - first < width
             cure = f"subtract {first}" if shifted else f"give it {last + 1} outputs"
             raise UsageError(
                 f"task {task.name}: {part} holds the classes {first} to {last}, and build's model "
-                f"has {outs} outputs; classes are numbered from 0: {cure}"
+                f"has {width} outputs; classes are numbered from 0: {cure}"
             )
 
 
