@@ -221,3 +221,37 @@ def test_what_masking_did(finals: pd.DataFrame) -> None:
         assert abs(gains.mean()) < half  # "none of the three can be told"
     far = places.groupby("method").agg(["min", "max"]).loc["stc"]
     assert f"from {far['min']:+.1f} to {far['max']:+.1f} points for `stc`" in PAGE
+
+
+def test_what_is_left_out_has_its_price() -> None:
+    """A trial of an eighth counts as an eighth of a run; three methods' seconds are known."""
+    spent = pd.read_csv(RESULTS / "masked" / "spent.csv")
+    timed = spent[spent["methods"] != "eden"].groupby("task")["core_seconds"].sum() / 3600
+    rows = []
+    for task in TASKS:
+        trials, finals = (
+            pd.read_csv(RESULTS / task / f"{name}.csv").drop_duplicates("run")
+            for name in ("trials", "finals")
+        )
+        tuned = (1 / trials["part"]).groupby(trials["method"]).sum()
+        last = finals.groupby("method").size()
+        three = ["topk", "stc", "sparseloco"]
+        hours = timed[task] / (tuned[three].sum() + last[three].sum())
+        rows.append([hours, hours * tuned.sum(), hours * last.sum(), len(tuned)])
+    run, tuning, final, methods = pd.DataFrame(rows, [*TASKS]).to_numpy().T
+    digits, mnist, chars, cifar = 3600 * run
+    assert (
+        f"takes {digits:.1f} seconds of a core on `digits_skewed`, {mnist:.0f} on `mnist`, "
+        f"{chars:.0f} on `chars` and {cifar:.0f} on `cifar`" in PAGE
+    )
+    both = (tuning + final) / methods  # of one method
+    prices = {
+        "ten in all": final[1:].sum(),
+        "and their finals": 2 * 6 * both[:2].sum(),
+        "10 per round": 8 * 10 / 4 * both[2],
+        "and the finals": (tuning + final).sum(),
+        "each adds 0.9": 2 * both.sum(),
+        "a row of the catalogue": both.sum(),
+    }
+    for words, price in prices.items():
+        assert f"{words}: {price:.1f} " in PAGE, words
