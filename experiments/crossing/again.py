@@ -5,7 +5,7 @@ Run: ``python -m experiments.crossing.again sbc_unmasked --only digits_iid,2000 
 
 import argparse
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
@@ -19,18 +19,9 @@ from . import law as laws
 from .answer import AGAIN
 from .rows import DENSE, ROWS, SCALES, SETTINGS
 from .run import FRAMES, read, tables
-from .stages import Case, Stages
+from .stages import Stages
 
 RESULTS = Path(__file__).parent / "results"
-
-
-class Part(Stages):
-    """The stages of some methods: no other one is run."""
-
-    methods: Collection[str] = ()
-
-    def cases(self) -> list[Case]:
-        return [case for case in super().cases() if case.method in self.methods]
 
 
 def merged(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
@@ -66,8 +57,8 @@ def _budget(name: str) -> float:
     return float(name.partition("-b")[2].partition("-n")[0])
 
 
-def merge(part: Part, results: Path) -> None:
-    """Runs a part, and puts its trials, finals and cells into the setting's folder of results."""
+def merge(part: Stages, results: Path) -> None:
+    """Runs a part of the methods, and puts its frames and cells into the setting's results."""
     for name, now in zip(FRAMES, part.frames(), strict=True):
         path = results / part.name / f"{name}-{part.iterations}.csv"
         write_csv(path, merged(pd.read_csv(path), now))
@@ -102,8 +93,8 @@ def main(words: Sequence[str] | None = None) -> None:
         if name not in settings or (lengths and iterations not in lengths):
             continue
         out = Path(asked.out) / name
-        part = Part(name, SCALES["short"], int(iterations), out, asked.jobs, asked.data)
-        part.methods = {*asked.methods.split(",")}
+        methods = asked.methods.split(",")
+        part = Stages(name, SCALES["short"], int(iterations), out, asked.jobs, asked.data, methods)
         began, before = time.monotonic(), _processor_seconds()
         merge(part, RESULTS)
         spent = {

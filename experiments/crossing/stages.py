@@ -1,5 +1,6 @@
 """The runs of a setting at one length: trials of delay and rate, then ten seeds of the best."""
 
+from collections.abc import Collection
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,13 +38,21 @@ class Stages(Runs):
         out: the folder of the setting.
         jobs: runs at the same time.
         data: the folder with data sets; None: fedsim's default.
+        methods: names of the rows that are run.
     """
 
     def __init__(
-        self, name: str, scale: Scale, iterations: int, out: Path, jobs: int, data: str | None
+        self,
+        name: str,
+        scale: Scale,
+        iterations: int,
+        out: Path,
+        jobs: int,
+        data: str | None,
+        methods: Collection[str] = tuple(ROWS),
     ) -> None:
         super().__init__(out / f"{iterations}", jobs)
-        self.name, self.scale, self.iterations = name, scale, iterations
+        self.name, self.scale, self.iterations, self.methods = name, scale, iterations, methods
         setting = SETTINGS[name]
         self._shared: dict[str, Any] = {
             "task": setting.task,
@@ -59,7 +68,8 @@ class Stages(Runs):
     def cases(self) -> list[Case]:
         """The methods at the budgets that they can keep."""
         every = [Case(m, b) for m in ROWS if m != DENSE for b in self.scale.budgets]
-        return [case for case in (Case(DENSE, None), *every) if self.delays(case)]
+        mine = [case for case in (Case(DENSE, None), *every) if case.method in self.methods]
+        return [case for case in mine if self.delays(case)]
 
     def delays(self, case: Case) -> list[int]:
         """The first two values of n at which all rounds, at least two, fit the budget."""

@@ -218,8 +218,7 @@ def test_a_methods_runs_are_put_where_they_were(tmp_path: Path) -> None:
     place = "digits_iid", rows.SCALES["smoke"], 8, tmp_path / "runs", 1, None
     folder = results / "digits_iid"
     folder.mkdir(parents=True)
-    every = again.Part(*place)
-    every.methods = {"dense", "stc", "topk4"}
+    every = run.Stages(*place, ["dense", "stc", "topk4"])
     for name, frame in zip(run.FRAMES, every.frames(), strict=True):
         run.write_csv(folder / f"{name}-8.csv", frame)
     listed = (tmp_path / "runs" / "8" / "finals" / "runs.toml").read_text()
@@ -229,7 +228,5 @@ def test_a_methods_runs_are_put_where_they_were(tmp_path: Path) -> None:
         frame = pd.read_csv(folder / f"{name}-8.csv")
         assert "stc" in set(frame["method"])
         run.write_csv(folder / f"{name}-8.csv", frame[frame["method"] != "stc"])
-    part = again.Part(*place)
-    part.methods = {"stc"}
-    again.merge(part, results)
+    again.merge(run.Stages(*place, ["stc"]), results)
     assert {path.name: path.read_text() for path in folder.iterdir()} == whole
