@@ -85,7 +85,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", default="fedsim-results/crossing-again", help="of the runs")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     asked = parser.parse_args(words)
-    only = {*filter(None, asked.only.split(","))}
+    only, methods = {*filter(None, asked.only.split(","))}, asked.methods.split(",")
+    known = [*SETTINGS, *map(str, SCALES["short"].lengths)]
+    for name, values, allowed in (("methods", methods, [*ROWS]), ("--only", only, known)):
+        if unknown := sorted({*values} - {*allowed}):
+            parser.error(f"{name} is {', '.join(unknown)}: known are {', '.join(allowed)}")
     settings = only & {*SETTINGS} or {*SETTINGS}
     lengths = only - {*SETTINGS}
     for path in sorted(RESULTS.glob("*/finals-*.csv"), key=lambda path: int(path.stem[7:])):
@@ -93,7 +97,6 @@ def main(words: Sequence[str] | None = None) -> None:
         if name not in settings or (lengths and iterations not in lengths):
             continue
         out = Path(asked.out) / name
-        methods = asked.methods.split(",")
         part = Stages(name, SCALES["short"], int(iterations), out, asked.jobs, asked.data, methods)
         began, before = time.monotonic(), _processor_seconds()
         merge(part, RESULTS)

@@ -230,3 +230,18 @@ def test_a_methods_runs_are_put_where_they_were(tmp_path: Path) -> None:
         run.write_csv(folder / f"{name}-8.csv", frame[frame["method"] != "stc"])
     again.merge(run.Stages(*place, ["stc"]), results)
     assert {path.name: path.read_text() for path in folder.iterdir()} == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["stcc"], "methods is stcc: known are dense"),
+        (["stc", "--only", "digits_idd,125"], "--only is digits_idd: known are digits_iid"),
+    ],
+)
+def test_unknown_methods_and_places(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        again.main(words)
+    assert told in capsys.readouterr().err
